@@ -1,0 +1,69 @@
+
+using namespace System.Management.Automation
+using namespace System.Management.Automation.Language
+
+Register-ArgumentCompleter -Native -CommandName 'sandbox-run' -ScriptBlock {
+    param($wordToComplete, $commandAst, $cursorPosition)
+
+    $commandElements = $commandAst.CommandElements
+    $command = @(
+        'sandbox-run'
+        for ($i = 1; $i -lt $commandElements.Count; $i++) {
+            $element = $commandElements[$i]
+            if ($element -isnot [StringConstantExpressionAst] -or
+                $element.StringConstantType -ne [StringConstantType]::BareWord -or
+                $element.Value.StartsWith('-') -or
+                $element.Value -eq $wordToComplete) {
+                break
+        }
+        $element.Value
+    }) -join ';'
+
+    $completions = @(switch ($command) {
+        'sandbox-run' {
+            [CompletionResult]::new('-b', '-b', [CompletionResultType]::ParameterName, 'Backends to try, separated by commas [default: auto]')
+            [CompletionResult]::new('--backend', '--backend', [CompletionResultType]::ParameterName, 'Backends to try, separated by commas [default: auto]')
+            [CompletionResult]::new('--allow-gap', '--allow-gap', [CompletionResultType]::ParameterName, 'Protections that may be missing, separated by commas')
+            [CompletionResult]::new('-r', '-r', [CompletionResultType]::ParameterName, 'Make PATH visible, read-only')
+            [CompletionResult]::new('--read', '--read', [CompletionResultType]::ParameterName, 'Make PATH visible, read-only')
+            [CompletionResult]::new('--read-try', '--read-try', [CompletionResultType]::ParameterName, 'Like --read, skipped when PATH is missing')
+            [CompletionResult]::new('-w', '-w', [CompletionResultType]::ParameterName, 'Make PATH visible and writable')
+            [CompletionResult]::new('--write', '--write', [CompletionResultType]::ParameterName, 'Make PATH visible and writable')
+            [CompletionResult]::new('--write-try', '--write-try', [CompletionResultType]::ParameterName, 'Like --write, skipped when PATH is missing')
+            [CompletionResult]::new('--mask', '--mask', [CompletionResultType]::ParameterName, 'Hide PATH')
+            [CompletionResult]::new('--protect', '--protect', [CompletionResultType]::ParameterName, 'Forbid writing PATH inside a write grant')
+            [CompletionResult]::new('-C', '-C ', [CompletionResultType]::ParameterName, 'Working directory of the command [default: the caller''s]')
+            [CompletionResult]::new('--workdir', '--workdir', [CompletionResultType]::ParameterName, 'Working directory of the command [default: the caller''s]')
+            [CompletionResult]::new('--tmp-size', '--tmp-size', [CompletionResultType]::ParameterName, 'Size of the private /tmp [default: 1G]')
+            [CompletionResult]::new('--net', '--net', [CompletionResultType]::ParameterName, 'Network: none, or the host''s [default: off]')
+            [CompletionResult]::new('--deny-socket', '--deny-socket', [CompletionResultType]::ParameterName, 'Make the Unix socket PATH unreachable')
+            [CompletionResult]::new('--allow-socket', '--allow-socket', [CompletionResultType]::ParameterName, 'Let the command connect to the Unix socket PATH')
+            [CompletionResult]::new('-e', '-e', [CompletionResultType]::ParameterName, 'Pass NAME or ''PREFIX_*'', or set NAME=VALUE')
+            [CompletionResult]::new('--env', '--env', [CompletionResultType]::ParameterName, 'Pass NAME or ''PREFIX_*'', or set NAME=VALUE')
+            [CompletionResult]::new('--env-file', '--env-file', [CompletionResultType]::ParameterName, 'Read lines like the words of --env from FILE')
+            [CompletionResult]::new('--keep-fd', '--keep-fd', [CompletionResultType]::ParameterName, 'Keep descriptor N open for the command')
+            [CompletionResult]::new('--new-session', '--new-session', [CompletionResultType]::ParameterName, 'Own session: auto, always or never [default: auto]')
+            [CompletionResult]::new('--kill-after', '--kill-after', [CompletionResultType]::ParameterName, 'Grace between a termination signal and SIGKILL [default: 2s]')
+            [CompletionResult]::new('--dry-run', '--dry-run', [CompletionResultType]::ParameterName, 'Print what would be done, run nothing')
+            [CompletionResult]::new('--log-format', '--log-format', [CompletionResultType]::ParameterName, 'Form of what is said on standard error [default: text]')
+            [CompletionResult]::new('--completions', '--completions', [CompletionResultType]::ParameterName, 'Print the completion script for SHELL')
+            [CompletionResult]::new('--check', '--check', [CompletionResultType]::ParameterName, 'Try every backend and say what works')
+            [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'With --check: print one JSON object')
+            [CompletionResult]::new('--create-missing', '--create-missing', [CompletionResultType]::ParameterName, 'Create missing directories of --write')
+            [CompletionResult]::new('--no-default-env', '--no-default-env', [CompletionResultType]::ParameterName, 'Inherit only what --env names')
+            [CompletionResult]::new('--keep-jobserver', '--keep-jobserver', [CompletionResultType]::ParameterName, 'Keep the jobserver of make')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Say more on standard error; repeatable')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Say more on standard error; repeatable')
+            [CompletionResult]::new('-q', '-q', [CompletionResultType]::ParameterName, 'Say only errors on standard error')
+            [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Say only errors on standard error')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (--help: in full)')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (--help: in full)')
+            [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print the version')
+            [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Print the version')
+            break
+        }
+    })
+
+    $completions.Where{ $_.CompletionText -like "$wordToComplete*" } |
+        Sort-Object -Property ListItemText
+}

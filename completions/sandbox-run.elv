@@ -1,0 +1,63 @@
+
+use builtin;
+use str;
+
+set edit:completion:arg-completer[sandbox-run] = {|@words|
+    fn spaces {|n|
+        builtin:repeat $n ' ' | str:join ''
+    }
+    fn cand {|text desc|
+        edit:complex-candidate $text &display=$text' '(spaces (- 14 (wcswidth $text)))$desc
+    }
+    var command = 'sandbox-run'
+    for word $words[1..-1] {
+        if (str:has-prefix $word '-') {
+            break
+        }
+        set command = $command';'$word
+    }
+    var completions = [
+        &'sandbox-run'= {
+            cand -b 'Backends to try, separated by commas [default: auto]'
+            cand --backend 'Backends to try, separated by commas [default: auto]'
+            cand --allow-gap 'Protections that may be missing, separated by commas'
+            cand -r 'Make PATH visible, read-only'
+            cand --read 'Make PATH visible, read-only'
+            cand --read-try 'Like --read, skipped when PATH is missing'
+            cand -w 'Make PATH visible and writable'
+            cand --write 'Make PATH visible and writable'
+            cand --write-try 'Like --write, skipped when PATH is missing'
+            cand --mask 'Hide PATH'
+            cand --protect 'Forbid writing PATH inside a write grant'
+            cand -C 'Working directory of the command [default: the caller''s]'
+            cand --workdir 'Working directory of the command [default: the caller''s]'
+            cand --tmp-size 'Size of the private /tmp [default: 1G]'
+            cand --net 'Network: none, or the host''s [default: off]'
+            cand --deny-socket 'Make the Unix socket PATH unreachable'
+            cand --allow-socket 'Let the command connect to the Unix socket PATH'
+            cand -e 'Pass NAME or ''PREFIX_*'', or set NAME=VALUE'
+            cand --env 'Pass NAME or ''PREFIX_*'', or set NAME=VALUE'
+            cand --env-file 'Read lines like the words of --env from FILE'
+            cand --keep-fd 'Keep descriptor N open for the command'
+            cand --new-session 'Own session: auto, always or never [default: auto]'
+            cand --kill-after 'Grace between a termination signal and SIGKILL [default: 2s]'
+            cand --dry-run 'Print what would be done, run nothing'
+            cand --log-format 'Form of what is said on standard error [default: text]'
+            cand --completions 'Print the completion script for SHELL'
+            cand --check 'Try every backend and say what works'
+            cand --json 'With --check: print one JSON object'
+            cand --create-missing 'Create missing directories of --write'
+            cand --no-default-env 'Inherit only what --env names'
+            cand --keep-jobserver 'Keep the jobserver of make'
+            cand -v 'Say more on standard error; repeatable'
+            cand --verbose 'Say more on standard error; repeatable'
+            cand -q 'Say only errors on standard error'
+            cand --quiet 'Say only errors on standard error'
+            cand -h 'Print help (--help: in full)'
+            cand --help 'Print help (--help: in full)'
+            cand -V 'Print the version'
+            cand --version 'Print the version'
+        }
+    ]
+    $completions[$command]
+}

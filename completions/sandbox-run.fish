@@ -1,0 +1,48 @@
+complete -c sandbox-run -s b -l backend -d 'Backends to try, separated by commas [default: auto]' -r -f -a "auto\t''
+bwrap\t''
+none\t''"
+complete -c sandbox-run -l allow-gap -d 'Protections that may be missing, separated by commas' -r -f -a "files-read\t''
+files-write\t''
+masks\t''
+network\t''
+sockets\t''
+processes\t''
+privileges\t''
+environment\t''"
+complete -c sandbox-run -s r -l read -d 'Make PATH visible, read-only' -r -F
+complete -c sandbox-run -l read-try -d 'Like --read, skipped when PATH is missing' -r -F
+complete -c sandbox-run -s w -l write -d 'Make PATH visible and writable' -r -F
+complete -c sandbox-run -l write-try -d 'Like --write, skipped when PATH is missing' -r -F
+complete -c sandbox-run -l mask -d 'Hide PATH' -r -F
+complete -c sandbox-run -l protect -d 'Forbid writing PATH inside a write grant' -r -F
+complete -c sandbox-run -s C -l workdir -d 'Working directory of the command [default: the caller\'s]' -r -f -a "(__fish_complete_directories)"
+complete -c sandbox-run -l tmp-size -d 'Size of the private /tmp [default: 1G]' -r -f
+complete -c sandbox-run -l net -d 'Network: none, or the host\'s [default: off]' -r -f -a "off\t''
+host\t''"
+complete -c sandbox-run -l deny-socket -d 'Make the Unix socket PATH unreachable' -r -F
+complete -c sandbox-run -l allow-socket -d 'Let the command connect to the Unix socket PATH' -r -F
+complete -c sandbox-run -s e -l env -d 'Pass NAME or \'PREFIX_*\', or set NAME=VALUE' -r -f
+complete -c sandbox-run -l env-file -d 'Read lines like the words of --env from FILE' -r -F
+complete -c sandbox-run -l keep-fd -d 'Keep descriptor N open for the command' -r -f
+complete -c sandbox-run -l new-session -d 'Own session: auto, always or never [default: auto]' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c sandbox-run -l kill-after -d 'Grace between a termination signal and SIGKILL [default: 2s]' -r -f
+complete -c sandbox-run -l dry-run -d 'Print what would be done, run nothing' -r -f -a "text\t''
+json\t''"
+complete -c sandbox-run -l log-format -d 'Form of what is said on standard error [default: text]' -r -f -a "text\t''
+json\t''"
+complete -c sandbox-run -l completions -d 'Print the completion script for SHELL' -r -f -a "bash\t''
+zsh\t''
+fish\t''
+elvish\t''
+powershell\t''"
+complete -c sandbox-run -l check -d 'Try every backend and say what works'
+complete -c sandbox-run -l json -d 'With --check: print one JSON object'
+complete -c sandbox-run -l create-missing -d 'Create missing directories of --write'
+complete -c sandbox-run -l no-default-env -d 'Inherit only what --env names'
+complete -c sandbox-run -l keep-jobserver -d 'Keep the jobserver of make'
+complete -c sandbox-run -s v -l verbose -d 'Say more on standard error; repeatable'
+complete -c sandbox-run -s q -l quiet -d 'Say only errors on standard error'
+complete -c sandbox-run -s h -l help -d 'Print help (--help: in full)'
+complete -c sandbox-run -s V -l version -d 'Print the version'

@@ -1,0 +1,115 @@
+//! The mechanisms that enforce a plan, and how far each one does.
+//!
+//! The set is closed: an enum, one match to launch. Each backend has a file with the same three parts in the same order:
+//! `strength`, a constant table; `launch`, pure, from plan to [`Launch`](crate::launch::Launch); private functions.
+
+pub mod bwrap;
+pub mod none;
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::error::{Error, Kind, Result};
+use crate::launch::Launch;
+use crate::plan::Plan;
+use crate::policy::Protection;
+use crate::policy::protection::Strength;
+
+/// A mechanism that starts the target under a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Backend {
+    /// bubblewrap: namespaces set up by the program `bwrap`.
+    Bwrap,
+    /// No isolation: environment, descriptors, signals and exit status only.
+    None,
+}
+
+impl Backend {
+    /// Every backend, in the order of the tables.
+    pub const ALL: [Self; 2] = [Self::Bwrap, Self::None];
+
+    /// What `auto` tries, in this order. Never `none`: no sandbox must be asked for by name.
+    pub const AUTO: &'static [Self] = &[Self::Bwrap];
+
+    /// The word on the command line and in tables.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Bwrap => "bwrap",
+            Self::None => "none",
+        }
+    }
+
+    /// How far this backend enforces `protection` where it works at all.
+    #[must_use]
+    pub fn strength(self, protection: Protection) -> Strength {
+        match self {
+            Self::Bwrap => bwrap::strength(protection),
+            Self::None => none::strength(protection),
+        }
+    }
+
+    /// Whether the target sees a file view of its own.
+    #[must_use]
+    pub fn has_view(self) -> bool {
+        match self {
+            Self::Bwrap => true,
+            Self::None => false,
+        }
+    }
+}
+
+/// What it takes to start `plan`. `tools` holds what was found of the programs that backends need.
+#[must_use]
+pub fn launch(plan: &Plan, tools: &Tools) -> Launch {
+    match plan.backend {
+        Backend::Bwrap => bwrap::launch(plan, &tools.bwrap, tools.features),
+        Backend::None => none::launch(plan),
+    }
+}
+
+/// Refuses a launch that its program would refuse, with the numbers.
+pub fn check_size(launch: &Launch) -> Result<()> {
+    let Launch::Program(command) = launch else { return Ok(()) };
+    let words = 1 + command.arguments.len() + command.options.len();
+    if words <= bwrap::MAX_WORDS {
+        return Ok(());
+    }
+    Err(Error::text(
+        Kind::Backend,
+        format!("cannot pass the plan to bwrap: it takes {words} words, and bwrap reads at most {}", bwrap::MAX_WORDS),
+    )
+    .hint("grant or mask directories instead of many files"))
+}
+
+/// Programs that backends need, and what these can do.
+#[derive(Clone, Debug)]
+pub struct Tools {
+    /// Absolute path of `bwrap`.
+    pub bwrap: std::path::PathBuf,
+    /// What it can do.
+    pub features: bwrap::Features,
+}
+
+impl fmt::Display for Backend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+/// The text names no backend.
+#[derive(Debug)]
+pub struct UnknownBackend;
+
+impl FromStr for Backend {
+    type Err = UnknownBackend;
+
+    /// Accepts our words and those of systems whose settings people bring along.
+    fn from_str(text: &str) -> std::result::Result<Self, Self::Err> {
+        match text {
+            "bwrap" | "bubblewrap" | "linux_bwrap" => Ok(Self::Bwrap),
+            "none" | "native" | "direct" => Ok(Self::None),
+            _ => Err(UnknownBackend),
+        }
+    }
+}

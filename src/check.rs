@@ -1,0 +1,159 @@
+//! `--check`: tries every backend for real and says what works, why the rest does not, and what would help.
+
+use serde::Serialize;
+
+use crate::backend::{self, Backend};
+use crate::call;
+use crate::diagnose;
+use crate::error::{Error, Kind, Result};
+use crate::host::Host;
+use crate::plan::resolve::Attempt;
+use crate::policy::{Policy, Protection};
+use crate::stage::outer::{self, Outcome};
+
+/// What was found.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    /// Whether some backend enforces the policy.
+    works: bool,
+    /// The first one that does; what `auto` would take.
+    auto: Option<&'static str>,
+    backends: Vec<Tried>,
+}
+
+#[derive(Debug, Serialize)]
+struct Tried {
+    backend: &'static str,
+    works: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    program: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    remedies: Vec<String>,
+    protections: Vec<Told>,
+}
+
+#[derive(Debug, Serialize)]
+struct Told {
+    protection: &'static str,
+    strength: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    missing: Option<&'static str>,
+}
+
+/// Builds the sandbox of `policy` with each backend, without a target in it.
+pub fn check(host: &Host, policy: &Policy) -> Result<Report> {
+    outer::settle().map_err(|error| Error::text(Kind::Backend, format!("cannot prepare this process: {error}")))?;
+    let backends: Vec<_> = Backend::ALL.into_iter().map(|backend| try_one(host, policy, backend)).collect();
+    let auto = Backend::AUTO
+        .iter()
+        .find(|auto| backends.iter().any(|tried| tried.works && tried.backend == auto.word()))
+        .map(|backend| backend.word());
+    Ok(Report { works: auto.is_some(), auto, backends })
+}
+
+fn try_one(host: &Host, policy: &Policy, backend: Backend) -> Tried {
+    let mut tried = Tried {
+        backend: backend.word(),
+        works: false,
+        program: None,
+        reason: None,
+        remedies: Vec::new(),
+        protections: Protection::ALL
+            .into_iter()
+            .map(|protection| {
+                let strength = backend.strength(protection);
+                let missing = match strength {
+                    crate::policy::protection::Strength::Partial(missing) => Some(missing),
+                    crate::policy::protection::Strength::Enforced | crate::policy::protection::Strength::Absent => None,
+                };
+                Told { protection: protection.word(), strength: strength.word(), missing }
+            })
+            .collect(),
+    };
+    match rehearse(host, policy, backend, &mut tried.program) {
+        Ok(()) => tried.works = true,
+        Err(error) => {
+            tried.reason = Some(error.to_string());
+            tried.remedies = error.hints().to_vec();
+        }
+    }
+    tried
+}
+
+fn rehearse(host: &Host, policy: &Policy, backend: Backend, program: &mut Option<String>) -> Result<()> {
+    // Never executed: a rehearsal ends where the target would start.
+    let target = ["/bin/sh".into()];
+    let mut attempt = Attempt::default();
+    loop {
+        let (plan, tools) = call::prepare(policy, host, backend, &target, attempt)?;
+        if backend == Backend::Bwrap {
+            *program = Some(tools.bwrap.display().to_string());
+        }
+        let launch = backend::launch(&plan, &tools);
+        match outer::run(&plan, &launch, host, true) {
+            Outcome::Ended(_) => return Ok(()),
+            Outcome::NotExecuted(errno) => {
+                return Err(Error::text(Kind::Backend, crate::sys::process::reason(errno)));
+            }
+            Outcome::NotStarted(reason) => match call::adapt(policy, &tools, attempt, &reason)? {
+                Some(next) => attempt = next,
+                None => return Err(diagnose::not_started(backend, &reason)),
+            },
+        }
+    }
+}
+
+impl Report {
+    /// Whether some backend that `auto` would take enforces the policy.
+    #[must_use]
+    pub fn works(&self) -> bool {
+        self.works
+    }
+
+    /// For people, or as one JSON object.
+    #[must_use]
+    pub fn render(&self, json: bool) -> Vec<u8> {
+        if json {
+            let mut text = serde_json::to_vec(self).unwrap_or_default();
+            text.push(b'\n');
+            return text;
+        }
+        let mut out = String::new();
+        for tried in &self.backends {
+            let verdict = match (tried.works, tried.backend == Backend::None.word()) {
+                (true, true) => "works, isolates nothing",
+                (true, false) => "works",
+                (false, _) => "does not work here",
+            };
+            line(&mut out, &format!("{}: {verdict}", tried.backend));
+            if let Some(program) = &tried.program {
+                line(&mut out, &format!("  program: {program}"));
+            }
+            if let Some(reason) = &tried.reason {
+                line(&mut out, &format!("  reason: {reason}"));
+            }
+            for remedy in &tried.remedies {
+                line(&mut out, &format!("  remedy: {remedy}"));
+            }
+            for told in &tried.protections {
+                let missing = told.missing.map(|missing| format!(" ({missing})")).unwrap_or_default();
+                line(&mut out, &format!("  {}: {}{missing}", told.protection, told.strength));
+            }
+        }
+        line(
+            &mut out,
+            &match self.auto {
+                Some(backend) => format!("auto takes: {backend}"),
+                None => "auto finds nothing that works here".to_owned(),
+            },
+        );
+        out.into_bytes()
+    }
+}
+
+fn line(out: &mut String, text: &str) {
+    out.push_str(&crate::log::escape(text));
+    out.push('\n');
+}

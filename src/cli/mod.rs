@@ -1,0 +1,255 @@
+//! What was typed: from argv to an [`Invocation`].
+//!
+//! Reads no file, prints nothing and never leaves the process; the only thing it asks the system for
+//! is the width of the terminal, when there is help to wrap. Values are checked for their form, never
+//! against this host.
+//!
+//! The words of the target never reach clap: `words` cuts them off first, so that they are neither
+//! interpreted nor copied, however many there are.
+
+mod help;
+mod message;
+mod options;
+mod texts;
+mod value;
+mod words;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::ArgMatches;
+use clap::error::ErrorKind;
+
+pub use help::{ENVIRONMENT, EXAMPLES, command, completions};
+
+use crate::backend::Backend;
+use crate::config::Layer;
+use crate::error::Result;
+use crate::policy::env::EnvRule;
+use crate::policy::units::{Size, Span};
+use crate::policy::{Access, Grant, Missing, Network, NewSession, Origin, PathRule, Protection};
+
+/// The whole command line, taken apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Invocation {
+    /// What to do.
+    pub action: Action,
+    /// The settings; `env` is empty, see [`Invocation::env`].
+    pub layer: Layer,
+    /// Words about the environment in the order typed: files among them still have to be read.
+    pub env: Vec<EnvWord>,
+    /// Command and arguments as they were typed. Empty only for actions that run nothing and plan nothing.
+    pub target: Vec<OsString>,
+    /// How much to say on standard error.
+    pub verbosity: Verbosity,
+    /// How to say it.
+    pub log_format: LogFormat,
+}
+
+/// What to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Run the target.
+    Run,
+    /// Print what would be done.
+    DryRun(Format),
+    /// Try every backend and print what works.
+    Check {
+        /// As one JSON object instead of text.
+        json: bool,
+    },
+    /// Print a completion script.
+    Completions(clap_complete::Shell),
+    /// Print this help on standard output.
+    Help(String),
+    /// Print this version on standard output.
+    Version(String),
+}
+
+/// How a plan is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// For people.
+    Text,
+    /// One JSON object.
+    Json,
+}
+
+/// How diagnostics are written on standard error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    /// Lines of text.
+    Text,
+    /// One JSON object per line.
+    Json,
+}
+
+/// How much to say; what wins when both were typed is decided where diagnostics are set up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Verbosity {
+    /// How often `-v` was typed.
+    pub verbose: u8,
+    /// Whether `-q` was typed.
+    pub quiet: bool,
+}
+
+/// One word about the environment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EnvWord {
+    /// From `--env`.
+    Rule(EnvRule),
+    /// From `--env-file`; the path is not empty.
+    File(PathBuf),
+}
+
+/// Takes the command line apart; `args` come without the program's own name.
+///
+/// The leftmost mistake is reported, always as [`Kind::Usage`](crate::error::Kind::Usage).
+pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocation> {
+    let mut command = options::command();
+    let words::Split { options, target, refused } = words::split(&command, args);
+    let long_help = options.iter().any(|word| word == "--help");
+    let matches = match command.try_get_matches_from_mut(options) {
+        Ok(matches) => matches,
+        Err(error) if error.kind() == ErrorKind::DisplayHelp => {
+            return Ok(printed(Action::Help(help::text(long_help))));
+        }
+        Err(error) if error.kind() == ErrorKind::DisplayVersion => {
+            return Ok(printed(Action::Version(command.render_version())));
+        }
+        Err(error) => return Err(message::from_clap(&error)),
+    };
+    match refused {
+        Some(error) => Err(error),
+        None => collect(matches, target),
+    }
+}
+
+/// An invocation that prints a text and needs nothing else.
+fn printed(action: Action) -> Invocation {
+    Invocation {
+        action,
+        layer: Layer::default(),
+        env: Vec::new(),
+        target: Vec::new(),
+        verbosity: Verbosity::default(),
+        log_format: LogFormat::Text,
+    }
+}
+
+fn collect(mut matches: ArgMatches, target: Vec<OsString>) -> Result<Invocation> {
+    let matches = &mut matches;
+    let action = action(matches, &target)?;
+    Ok(Invocation {
+        action,
+        layer: layer(matches),
+        env: env_words(matches),
+        target,
+        verbosity: Verbosity { verbose: matches.get_count("verbose"), quiet: matches.get_flag("quiet") },
+        log_format: matches.remove_one("log-format").unwrap_or(LogFormat::Text),
+    })
+}
+
+fn action(matches: &mut ArgMatches, target: &[OsString]) -> Result<Action> {
+    let json = matches.get_flag("json");
+    let check = matches.get_flag("check").then_some(Action::Check { json });
+    let dry_run = matches.remove_one::<Format>("dry-run").map(Action::DryRun);
+    let completions = matches.remove_one::<clap_complete::Shell>("completions").map(Action::Completions);
+
+    let mut typed = [("--check", check), ("--dry-run", dry_run), ("--completions", completions)]
+        .into_iter()
+        .filter_map(|(name, action)| action.map(|action| (name, action)));
+    let (name, action) = typed.next().unwrap_or(("", Action::Run));
+    if let Some((other, _)) = typed.next() {
+        let text = format!("options '{name}' and '{other}' exclude each other");
+        return Err(message::refuse(&text).hint("each of them is done instead of running a command"));
+    }
+    if json && name != "--check" {
+        let error = message::refuse("option '--json' needs '--check'");
+        return Err(error.hint("a plan is printed as JSON by '--dry-run=json'"));
+    }
+    let wants_target = matches!(action, Action::Run | Action::DryRun(_));
+    match target.first() {
+        None if wants_target => {
+            Err(message::refuse("no command given").hint(format!("{}; see 'sandbox-run --help'", options::USAGE)))
+        }
+        Some(word) if !wants_target => {
+            let word = message::quote(word);
+            Err(message::refuse(&format!("option '{name}' runs no command, found {word}")))
+        }
+        _ => Ok(action),
+    }
+}
+
+fn layer(matches: &mut ArgMatches) -> Layer {
+    let flag = |name| matches.get_flag(name).then_some(true);
+    let keep_jobserver = flag("keep-jobserver");
+    let env_defaults = flag("no-default-env").map(|no| !no);
+    let grants = grants(matches);
+    Layer {
+        backends: matches.remove_one::<Vec<Backend>>("backend"),
+        accepted_gaps: list::<Vec<Protection>>(matches, "allow-gap").flatten().collect(),
+        grants,
+        masks: rules(matches, "mask", "--mask"),
+        protects: rules(matches, "protect", "--protect"),
+        tmp_size: matches.remove_one::<Size>("tmp-size").map(Size::bytes),
+        workdir: matches.remove_one::<PathBuf>("workdir"),
+        network: matches.remove_one::<Network>("net"),
+        allow_sockets: rules(matches, "allow-socket", "--allow-socket"),
+        deny_sockets: rules(matches, "deny-socket", "--deny-socket"),
+        // Filled by the caller, who reads the files among the words.
+        env: Vec::new(),
+        env_defaults,
+        keep_fds: list::<i32>(matches, "keep-fd").collect(),
+        keep_jobserver,
+        new_session: matches.remove_one::<NewSession>("new-session"),
+        kill_after: matches.remove_one::<Span>("kill-after").map(Span::duration),
+    }
+}
+
+fn list<T: Clone + Send + Sync + 'static>(matches: &mut ArgMatches, id: &str) -> impl Iterator<Item = T> {
+    matches.remove_many::<T>(id).into_iter().flatten()
+}
+
+fn rules(matches: &mut ArgMatches, id: &str, flag: &'static str) -> Vec<PathRule> {
+    list::<PathBuf>(matches, id).map(|path| PathRule { path, origin: Origin::Flag(flag) }).collect()
+}
+
+/// The values of an option, each with its position on the command line.
+fn placed<T: Clone + Send + Sync + 'static>(matches: &mut ArgMatches, id: &str) -> Vec<(usize, T)> {
+    let places: Vec<usize> = matches.indices_of(id).into_iter().flatten().collect();
+    places.into_iter().zip(list(matches, id)).collect()
+}
+
+/// Brings values of several options back into the order in which they were typed.
+fn in_order<T>(mut placed: Vec<(usize, T)>) -> Vec<T> {
+    placed.sort_by_key(|&(place, _)| place);
+    placed.into_iter().map(|(_, value)| value).collect()
+}
+
+fn grants(matches: &mut ArgMatches) -> Vec<Grant> {
+    let missing_write = if matches.get_flag("create-missing") { Missing::Create } else { Missing::Refuse };
+    let mut grants = Vec::new();
+    for (id, flag, access, missing) in [
+        ("read", "--read", Access::Read, Missing::Refuse),
+        ("read-try", "--read-try", Access::Read, Missing::Skip),
+        ("write", "--write", Access::Write, missing_write),
+        ("write-try", "--write-try", Access::Write, Missing::Skip),
+    ] {
+        let origin = Origin::Flag(flag);
+        let paths = placed::<PathBuf>(matches, id).into_iter();
+        grants.extend(paths.map(|(at, path)| (at, Grant { path, access, missing, origin })));
+    }
+    in_order(grants)
+}
+
+fn env_words(matches: &mut ArgMatches) -> Vec<EnvWord> {
+    let rules = placed::<EnvRule>(matches, "env").into_iter();
+    let files = placed::<PathBuf>(matches, "env-file").into_iter();
+    let mut words: Vec<(usize, EnvWord)> = rules.map(|(at, rule)| (at, EnvWord::Rule(rule))).collect();
+    words.extend(files.map(|(at, path)| (at, EnvWord::File(path))));
+    in_order(words)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,190 @@
+//! What is not accepted: words in, one line and its hint out.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use super::{good, parse, typed};
+use crate::error::{Error, Kind};
+use crate::exit;
+
+fn refused(words: &[&str]) -> Error {
+    let error = typed(words).expect_err(&format!("{words:?} must be refused"));
+    assert_eq!(error.kind(), Kind::Usage, "{words:?}");
+    assert_eq!(exit::Status::Failed(error.kind()).code(), 125);
+    let line = error.to_string();
+    assert!(line.starts_with("cannot read the command line: "), "{line}");
+    assert!(!line.contains('\n') && !line.ends_with('.'), "{line}");
+    error
+}
+
+/// Words, the line after its common start, the hint.
+fn check_refusals(table: &[(&[&str], &str, &str)]) {
+    for (words, reason, hint) in table {
+        let error = refused(words);
+        assert_eq!(error.to_string(), format!("cannot read the command line: {reason}"), "{words:?}");
+        assert_eq!(error.hints().join(" | "), *hint, "{words:?}");
+    }
+}
+
+#[test]
+fn actions_exclude_each_other() {
+    let each = "each of them is done instead of running a command";
+    check_refusals(&[
+        (&["--dry-run", "--check", "x"], "options '--check' and '--dry-run' exclude each other", each),
+        (
+            &["--completions", "zsh", "--dry-run=json"],
+            "options '--dry-run' and '--completions' exclude each other",
+            each,
+        ),
+        (&["--json", "x"], "option '--json' needs '--check'", "a plan is printed as JSON by '--dry-run=json'"),
+        (
+            &["--json", "--dry-run", "x"],
+            "option '--json' needs '--check'",
+            "a plan is printed as JSON by '--dry-run=json'",
+        ),
+        (&["--check", "true"], "option '--check' runs no command, found 'true'", ""),
+        (&["--completions", "bash", "--", "true"], "option '--completions' runs no command, found 'true'", ""),
+    ]);
+}
+
+#[test]
+fn no_command() {
+    let hint = "sandbox-run [OPTIONS] [--] COMMAND [ARG]...; see 'sandbox-run --help'";
+    for words in [&[][..], &["--"], &["-w", "."], &["--dry-run"], &["-v", "--"]] {
+        check_refusals(&[(words, "no command given", hint)]);
+    }
+}
+
+#[test]
+fn unknown_options() {
+    let help = "see 'sandbox-run --help' for the options";
+    check_refusals(&[
+        (&["--alow-socket", "x", "true"], "unknown option '--alow-socket'", "did you mean '--allow-socket'?"),
+        (&["--alow-socket=x", "true"], "unknown option '--alow-socket'", "did you mean '--allow-socket'?"),
+        (&["--writ", ".", "true"], "unknown option '--writ'", "did you mean '--write'?"),
+        (&["--create", "x"], "unknown option '--create'", "did you mean '--create-missing'?"),
+        (&["--Net", "off", "x"], "unknown option '--Net'", "did you mean '--net'?"),
+        (&["--xyzzy", "true"], "unknown option '--xyzzy'", help),
+        (&["--=x", "true"], "unknown option '--'", help),
+        (&["-x", "true"], "unknown option '-x'", help),
+        (&["-5", "true"], "unknown option '-5'", help),
+        (&["-vx", "true"], "unknown option '-x' in '-vx'", help),
+        (&["-ö", "true"], "unknown option '-ö'", help),
+        (&["-net", "off", "true"], "unknown option '-net'", "did you mean '--net'?"),
+        (
+            &["-", "true"],
+            "a lone '-' is neither an option nor a command",
+            "an empty environment is '--no-default-env', a program called '-' is '-- -'",
+        ),
+        // The leftmost mistake is the one reported.
+        (&["--net", "maybe", "--bogus"], "option '--net': 'maybe' is not one of off, host", ""),
+    ]);
+    for word in [&b"--\xff"[..], b"--read\xff=x", b"-\xff", b"-v\xff"] {
+        let error = parse([OsStr::from_bytes(word).to_owned()]).unwrap_err().to_string();
+        assert!(error.contains("unknown option '-") && error.contains("\\xff"), "{error}");
+    }
+}
+
+#[test]
+fn values_of_short_options_stand_alone() {
+    let reason =
+        |option: &str, word: &str| format!("option '{option}' takes its value as a separate word, found '{word}'");
+    for (word, option, hint) in [
+        ("-rw", "-r", "write '-r w', or '-r PATH -w PATH' for several options"),
+        ("-rv", "-r", "write '-r v', or '-r PATH -v' for several options"),
+        ("-rfoo", "-r", "write '-r foo'"),
+        ("-b=bwrap", "-b", "write '-b bwrap'"),
+        ("-r=", "-r", "write '-r PATH'"),
+        ("-vr", "-r", "write '-v -r PATH'"),
+        ("-vrfoo", "-r", "write '-v -r foo'"),
+        ("-eA=1", "-e", "write '-e A=1'"),
+        ("-read", "-r", "did you mean '--read'?"),
+        ("-backend", "-b", "did you mean '--backend'?"),
+        ("-rö", "-r", "write '-r ö'"),
+    ] {
+        check_refusals(&[(&[word, ".", "true"], &reason(option, word), hint)]);
+    }
+}
+
+#[test]
+fn missing_values() {
+    check_refusals(&[
+        (&["-r"], "option '-r' needs a value (PATH)", ""),
+        (&["--net"], "option '--net' needs a value (off|host)", ""),
+        (
+            &["-r", "-w", ".", "true"],
+            "option '-r' needs a value (PATH), found '-w'",
+            "write '--read=-w' if that is the value",
+        ),
+        (
+            &["--kill-after", "--", "true"],
+            "option '--kill-after' needs a value (DUR), found '--'",
+            "write '--kill-after=--' if that is the value",
+        ),
+        (&["--check=yes"], "option '--check' takes no value, found '--check=yes'", ""),
+        (&["--verbose=2", "x"], "option '--verbose' takes no value, found '--verbose=2'", ""),
+    ]);
+    assert_eq!(good(&["--read=-w", "x"]).layer.grants[0].path, Path::new("-w"));
+}
+
+#[test]
+fn bad_values() {
+    let size = "is not a size (a whole number of bytes, or with K, M, G, T, KiB, MiB, GiB, TiB)";
+    let duration = "is not a duration (a number of seconds, or with ms, s, m, h)";
+    let gaps = "files-read, files-write, masks, network, sockets, processes, privileges, environment";
+    for (option, value, reason) in [
+        ("--net", "maybe", "'maybe' is not one of off, host"),
+        ("--net", "", "'' is not one of off, host"),
+        ("--net", "OFF", "'OFF' is not one of off, host"),
+        ("--new-session", "yes", "'yes' is not one of auto, always, never"),
+        ("--log-format", "xml", "'xml' is not one of text, json"),
+        ("--completions", "nosuch", "'nosuch' is not one of bash, zsh, fish, elvish, powershell"),
+        ("--backend", "docker", "'docker' is not one of auto, bwrap, none"),
+        ("--backend", "bwrap,nosuch", "'nosuch' is not one of auto, bwrap, none"),
+        ("--backend", "bwrap,", "'bwrap,' has an empty entry"),
+        ("--backend", "", "'' has an empty entry"),
+        ("--allow-gap", "nets", &format!("'nets' is not one of {gaps}")),
+        ("--allow-gap", "network,,masks", "'network,,masks' has an empty entry"),
+        ("--tmp-size", "1X", &format!("'1X' {size}")),
+        ("--tmp-size", "-1", &format!("'-1' {size}")),
+        ("--tmp-size", "4095", "'4095' is less than one page (4K)"),
+        ("--tmp-size", "0", "'0' is less than one page (4K)"),
+        ("--tmp-size", "99999999T", "'99999999T' is more than 64 bits of bytes"),
+        ("--kill-after", "abc", &format!("'abc' {duration}")),
+        ("--kill-after", "-1", &format!("'-1' {duration}")),
+        ("--kill-after", "", &format!("'' {duration}")),
+        ("--keep-fd", "1", "'1' always crosses, only numbers from 3 are named"),
+        ("--keep-fd", "-1", "'-1' is not the number of a descriptor"),
+        ("--keep-fd", "+3", "'+3' is not the number of a descriptor"),
+        ("--keep-fd", "", "'' is not the number of a descriptor"),
+        ("--keep-fd", "9999999999", "'9999999999' is not the number of a descriptor"),
+        ("--read", "", "'' is not a path"),
+        ("--read-try", "", "'' is not a path"),
+        ("--write", "", "'' is not a path"),
+        ("--write-try", "", "'' is not a path"),
+        ("--mask", "", "'' is not a path"),
+        ("--protect", "", "'' is not a path"),
+        ("--workdir", "", "'' is not a path"),
+        ("--deny-socket", "", "'' is not a path"),
+        ("--allow-socket", "", "'' is not a path"),
+        ("--env-file", "", "'' is not a path"),
+    ] {
+        let reason = format!("option '{option}': {reason}");
+        check_refusals(&[
+            (&[option, value, "true"], &reason, ""),
+            (&[&format!("{option}={value}"), "true"], &reason, ""),
+        ]);
+    }
+    check_refusals(&[
+        (&["--dry-run=yaml", "x"], "option '--dry-run': 'yaml' is not one of text, json", ""),
+        (&["--dry-run=", "x"], "option '--dry-run': '' is not one of text, json", ""),
+    ]);
+    for word in ["1A", "A B", "A-B=x", "", "=x", "A*", "*_X", "A*B"] {
+        let line = refused(&["-e", word, "true"]).to_string();
+        assert!(line.contains("option '--env': ") && line.contains(&format!("'{word}'")), "{line}");
+    }
+    let words = [OsStr::new("--net"), OsStr::from_bytes(b"o\xff"), OsStr::new("x")];
+    let line = parse(words.map(OsString::from)).unwrap_err().to_string();
+    assert!(line.ends_with("'o\\xff' is not one of off, host"), "{line}");
+}

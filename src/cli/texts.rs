@@ -1,0 +1,287 @@
+//! What each option means, in one line and in full; shown by help and man page.
+//!
+//! A text promises behaviour: it changes with the code that keeps the promise, in the same commit.
+
+/// The help of one option.
+pub(super) struct Text {
+    /// Its long name.
+    pub(super) id: &'static str,
+    /// One line, for `-h`.
+    pub(super) short: &'static str,
+    /// All of it, for `--help` and the man page; paragraphs are separated by an empty line.
+    pub(super) long: &'static str,
+    /// What holds when the option is not typed; empty for options that are done instead of running a command.
+    pub(super) default: &'static str,
+}
+
+/// What the program is.
+pub(super) const ABOUT: &str = "Run one command inside an operating-system sandbox";
+
+/// What holds without any option.
+pub(super) const LONG_ABOUT: &str = "\
+Run one command inside an operating-system sandbox, and report truthfully how it ended.
+
+Without options COMMAND sees, read-only, the system directories, a short list of files from /etc and \
+the working directory. It has a /proc that shows only its own processes, a minimal /dev, and a \
+private /tmp and home directory, both empty, writable and gone afterwards. There is no /run. It has \
+no network but a loopback interface of its own, reaches no socket of the host, and inherits only the \
+variables of a fixed list. Command and interpreter are made visible wherever they are, by the file \
+alone. Nothing that was started inside outlives the run.
+
+Everything else passes unchanged: the bytes of the arguments, standard input, output and error, \
+signals, the terminal, the exit status.
+
+Options end at the first word that is not one; '--' is optional, and there are no subcommands. Of a \
+single setting the last value counts, lists add up. What was asked for is enforced, or nothing is \
+started and the status is 125. No configuration file is read, and no variable changes what is \
+enforced.
+
+Paths are resolved once, before the start: relative ones and '..' against the working directory of \
+COMMAND (see '-C'), '~' at the start is the home directory, '$NAME' is not expanded. Of several rules \
+the one with the most specific path decides; at the same path masks, protects and denied sockets win \
+over grants, and writing over reading.";
+
+/// One entry for each option.
+pub(super) const TEXTS: &[Text] = &[
+    Text {
+        id: "backend",
+        short: "Backends to try, separated by commas",
+        long: "Backends to try, separated by commas: the first that starts COMMAND under the whole \
+            policy is used. 'auto' stands for those of this platform that enforce everything \
+            (bwrap), and never for no sandbox. 'bwrap' is bubblewrap, looked up in the absolute \
+            directories of PATH; 'bubblewrap' and 'linux_bwrap' mean the same. 'none' (also \
+            'native', 'direct') does not isolate: it cares for variables, descriptors, signals \
+            and exit status only. It gives up with one warning what is merely the default, and \
+            refuses every restriction that was typed unless '--allow-gap' names it; 'auto,none' \
+            falls back to it in so many words. When repeated, the last list counts.",
+        default: "auto",
+    },
+    Text {
+        id: "allow-gap",
+        short: "Protections that may be missing, separated by commas",
+        long: "Start even if these protections, separated by commas, cannot be enforced here: \
+            files-read, files-write, masks, network, sockets, processes, privileges, \
+            environment. Otherwise a protection that is needed and cannot be enforced is an \
+            error (status 125). '--dry-run' lists the gaps. Repeatable.",
+        default: "none",
+    },
+    Text {
+        id: "check",
+        short: "Try every backend and say what works",
+        long: "Run a trivial command with every backend, for real, and print which ones work and \
+            enforce the default policy, which do not, why, and what would help. The status is 0 \
+            only if some backend enforces the default policy. Takes no COMMAND.",
+        default: "",
+    },
+    Text {
+        id: "json",
+        short: "With --check: print one JSON object",
+        long: "With '--check': print one JSON object instead of text.",
+        default: "off",
+    },
+    Text {
+        id: "read",
+        short: "Make PATH visible, read-only",
+        long: "Make PATH visible at its own place and read-only: a file, or a directory with \
+            everything in it. A missing PATH is an error. A read grant inside a write grant is \
+            read-only, in whatever order they were typed. It gives no right to connect to a \
+            socket or to write into a FIFO. What a wider grant, such as '--read /', does not \
+            show: /run, and well-known places of secrets in the home directory (~/.ssh, ~/.aws \
+            and more); a grant of the place itself does. /proc and /dev are always the sandbox's \
+            own; single devices can be granted. Repeatable.",
+        default: "none",
+    },
+    Text {
+        id: "read-try",
+        short: "Like --read, skipped when PATH is missing",
+        long: "Like '--read', but a missing PATH is skipped. Repeatable.",
+        default: "none",
+    },
+    Text {
+        id: "write",
+        short: "Make PATH visible and writable",
+        long: "Make PATH visible at its own place and writable: a file, or a directory with \
+            everything in it. What is written stays on the host. Sockets and FIFOs in it can be \
+            used, except well-known control sockets (see '--allow-socket'). Secrets and /run \
+            stay hidden as with '--read'. A missing PATH is an error, unless '--create-missing' \
+            is given. Repeatable.",
+        default: "none",
+    },
+    Text {
+        id: "write-try",
+        short: "Like --write, skipped when PATH is missing",
+        long: "Like '--write', but a missing PATH is skipped, and never created. Repeatable.",
+        default: "none",
+    },
+    Text {
+        id: "create-missing",
+        short: "Create missing directories of --write",
+        long: "When the PATH of a '--write' does not exist, make it a directory, with its parents. \
+            It stays on the host.",
+        default: "off",
+    },
+    Text {
+        id: "mask",
+        short: "Hide PATH",
+        long: "Hide PATH: in its place stands an empty file or directory that cannot be written. \
+            Only what exists can be hidden; a missing PATH is noted and otherwise ignored, and \
+            nothing is left on the host. A grant of something below a mask shows that again; a \
+            mask at the path of a grant wins. Repeatable.",
+        default: "none",
+    },
+    Text {
+        id: "protect",
+        short: "Forbid writing PATH inside a write grant",
+        long: "Forbid writing PATH inside a write grant; reading stays allowed. It can neither be \
+            replaced nor renamed away together with a parent directory. A missing PATH is noted \
+            and otherwise ignored: COMMAND can make it. Repeatable.",
+        default: "none",
+    },
+    Text {
+        id: "workdir",
+        short: "Working directory of the command",
+        long: "Start COMMAND in DIR, which becomes visible read-only unless a grant says more. '/' \
+            and '/tmp' add nothing to what is visible. If DIR is the home directory, it stands \
+            in place of the private one; places of secrets in it stay hidden.",
+        default: "the caller's",
+    },
+    Text {
+        id: "tmp-size",
+        short: "Size of the private /tmp",
+        long: "How much fits into the private /tmp, and as much into the private home directory and \
+            into /dev/shm: bytes, or with K, M, G, T (powers of 1024; KiB and so on mean the \
+            same), at least 4K. What lies there occupies memory.",
+        default: "1G",
+    },
+    Text {
+        id: "net",
+        short: "Network: none, or the host's",
+        long: "'off' gives COMMAND a network of its own with nothing but a loopback interface. \
+            'host' gives it the network of the host as it is, with everything that listens on \
+            the host's loopback interface. Abstract Unix sockets of the host stay out of reach; \
+            where the kernel cannot ensure that with 'host' (it needs Landlock ABI 6), it is a \
+            gap of 'sockets'.",
+        default: "off",
+    },
+    Text {
+        id: "deny-socket",
+        short: "Make the Unix socket PATH unreachable",
+        long: "Make the Unix socket PATH unreachable, also inside a write grant and where \
+            '--allow-socket' names it too. A missing PATH is noted and otherwise ignored. \
+            Repeatable.",
+        default: "none",
+    },
+    Text {
+        id: "allow-socket",
+        short: "Let the command connect to the Unix socket PATH",
+        long: "Make the Unix socket PATH visible and let COMMAND connect to it, also to a \
+            well-known control socket, such as that of a container engine, a key agent or a \
+            message bus. Whatever its server does for a client is then within reach. A missing \
+            PATH is an error. Repeatable.",
+        default: "none",
+    },
+    Text {
+        id: "env",
+        short: "Pass NAME or 'PREFIX_*', or set NAME=VALUE",
+        long: "NAME passes the caller's variable, even one that holds a secret. 'PREFIX_*' passes \
+            every variable whose name begins so, except those that look like secrets. NAME=VALUE \
+            sets a variable; the value can be read in the list of processes, see '--env-file'. \
+            Variables by which the caller's surroundings would run code in COMMAND (LD_PRELOAD, \
+            BASH_ENV, PYTHONPATH, NODE_OPTIONS and more) are never inherited, only set by \
+            NAME=VALUE. Names that begin with SANDBOX_RUN_ are an error. The last word about a \
+            name counts. Repeatable.",
+        default: "none",
+    },
+    Text {
+        id: "env-file",
+        short: "Read lines like the words of --env from FILE",
+        long: "Read words like those of '--env' from FILE, one a line, which keeps values out of \
+            the list of processes. A value is the rest of its line, as it is: no quotes, no \
+            expansion. Empty lines and lines that begin with '#' count for nothing. The file \
+            takes its place among the '--env' words in the order typed. Repeatable.",
+        default: "none",
+    },
+    Text {
+        id: "no-default-env",
+        short: "Inherit only what --env names",
+        long: "Inherit only what '--env' and '--env-file' name. By default these pass: PATH, HOME, \
+            USER, LOGNAME, SHELL, TERM, settings of colour (COLORTERM, NO_COLOR, FORCE_COLOR, \
+            CLICOLOR, CLICOLOR_FORCE), LANG, LANGUAGE, LC_*, TZ, and directories of toolchains \
+            (such as CARGO_HOME) that are visible; TMPDIR, TMP, TEMP and TEMPDIR are set. PWD is \
+            set in each case.",
+        default: "off",
+    },
+    Text {
+        id: "keep-fd",
+        short: "Keep descriptor N open for the command",
+        long: "Keep descriptor N of the caller, 3 or higher, open for COMMAND under the same \
+            number; it must be open. Otherwise only 0, 1 and 2 cross. What an open descriptor \
+            leads to is within reach, whatever else is forbidden. Repeatable.",
+        default: "none",
+    },
+    Text {
+        id: "keep-jobserver",
+        short: "Keep the jobserver of make",
+        long: "Pass on the jobserver of make: MAKEFLAGS, and the descriptors or the FIFO that it \
+            names. Otherwise COMMAND takes no part in the caller's 'make -j'.",
+        default: "off",
+    },
+    Text {
+        id: "new-session",
+        short: "Own session: auto, always or never",
+        long: "'auto' gives COMMAND a session of its own, and with it no controlling terminal, only \
+            when none of standard input, output and error is a terminal. 'always' does so in any \
+            case: Ctrl-C and Ctrl-Z then do not reach it, and /dev/tty cannot be opened. 'never' \
+            leaves it in the caller's session. Putting characters into the terminal's input \
+            (TIOCSTI, TIOCLINUX) is refused in each case.",
+        default: "auto",
+    },
+    Text {
+        id: "kill-after",
+        short: "Grace between a termination signal and SIGKILL",
+        long: "How long COMMAND may take to end after a termination signal that was sent to \
+            sandbox-run and forwarded; then SIGKILL ends everything inside. A number of seconds, \
+            fractions allowed, or with ms, s, m, h: 250ms, 0.5, 10s.",
+        default: "2s",
+    },
+    Text {
+        id: "dry-run",
+        short: "Print what would be done, run nothing",
+        long: "Print what would be done and run nothing: backend, gaps, what is visible, which \
+            variables pass and which are dropped, and the arguments of the launcher. A format is \
+            typed after '=' only: '--dry-run=json' prints one JSON object, '--dry-run' alone is \
+            text. COMMAND is needed, since it decides what must be visible.",
+        default: "",
+    },
+    Text {
+        id: "verbose",
+        short: "Say more on standard error; repeatable",
+        long: "Say more on standard error; repeat for still more.",
+        default: "warnings and errors",
+    },
+    Text {
+        id: "quiet",
+        short: "Say only errors on standard error",
+        long: "Say only errors on standard error, no warnings.",
+        default: "off",
+    },
+    Text {
+        id: "log-format",
+        short: "Form of what is said on standard error",
+        long: "Form of what is said on standard error: lines of text, or one JSON object per line.",
+        default: "text",
+    },
+    Text {
+        id: "completions",
+        short: "Print the completion script for SHELL",
+        long: "Print the completion script for SHELL: bash, zsh, fish, elvish or powershell. Takes no COMMAND.",
+        default: "",
+    },
+    Text {
+        id: "help",
+        short: "Print help (--help: in full)",
+        long: "Print this help; '-h' prints a summary.",
+        default: "",
+    },
+    Text { id: "version", short: "Print the version", long: "Print the version.", default: "" },
+];

@@ -1,0 +1,185 @@
+//! From the text of one value to its type, with a reason that quotes the text when it has none.
+
+use std::ffi::OsStr;
+use std::path::PathBuf;
+
+use clap::builder::{PossibleValue, TypedValueParser};
+use clap_complete::Shell;
+
+use super::message::{bad_value, quote};
+use super::{Format, LogFormat};
+use crate::backend::Backend;
+use crate::policy::env::EnvRule;
+use crate::policy::units::{Size, Span};
+use crate::policy::{Network, NewSession, Protection};
+
+/// Words with their meaning, in the order of lists shown to people.
+type Choices<T> = &'static [(&'static str, T)];
+
+/// `--net`.
+const NETWORKS: Choices<Network> = &[("off", Network::Off), ("host", Network::Host)];
+
+/// `--new-session`.
+const SESSIONS: Choices<NewSession> =
+    &[("auto", NewSession::Auto), ("always", NewSession::Always), ("never", NewSession::Never)];
+
+/// `--dry-run`.
+const FORMATS: Choices<Format> = &[("text", Format::Text), ("json", Format::Json)];
+
+/// `--log-format`.
+const LOG_FORMATS: Choices<LogFormat> = &[("text", LogFormat::Text), ("json", LogFormat::Json)];
+
+/// `--completions`.
+const SHELLS: Choices<Shell> = &[
+    ("bash", Shell::Bash),
+    ("zsh", Shell::Zsh),
+    ("fish", Shell::Fish),
+    ("elvish", Shell::Elvish),
+    ("powershell", Shell::PowerShell),
+];
+
+/// Stands for the platform's backends in `--backend`.
+const AUTO: &str = "auto";
+
+/// How the value of one option is read: a clap parser whose messages are ours.
+pub(super) struct Value<T> {
+    read: fn(&OsStr) -> Result<T, String>,
+    words: fn() -> Vec<&'static str>,
+}
+
+// Not derived: that would ask for `T: Clone`.
+impl<T> Clone for Value<T> {
+    fn clone(&self) -> Self {
+        Self { read: self.read, words: self.words }
+    }
+}
+
+impl<T: Clone + Send + Sync + 'static> TypedValueParser for Value<T> {
+    type Value = T;
+
+    fn parse_ref(&self, _: &clap::Command, arg: Option<&clap::Arg>, value: &OsStr) -> Result<T, clap::Error> {
+        let option = arg.and_then(clap::Arg::get_long).unwrap_or_default();
+        (self.read)(value).map_err(|reason| bad_value(option, &reason))
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        let words = (self.words)();
+        if words.is_empty() {
+            return None;
+        }
+        Some(Box::new(words.into_iter().map(PossibleValue::new)))
+    }
+}
+
+/// A value without a list of words to choose from.
+const fn free<T>(read: fn(&OsStr) -> Result<T, String>) -> Value<T> {
+    Value { read, words: Vec::new }
+}
+
+pub(super) const BACKENDS: Value<Vec<Backend>> = Value { read: backends, words: backend_words };
+pub(super) const GAPS: Value<Vec<Protection>> = Value { read: gaps, words: gap_words };
+pub(super) const NETWORK: Value<Network> = Value { read: |text| choose(NETWORKS, text), words: || words(NETWORKS) };
+pub(super) const NEW_SESSION: Value<NewSession> =
+    Value { read: |text| choose(SESSIONS, text), words: || words(SESSIONS) };
+pub(super) const FORMAT: Value<Format> = Value { read: |text| choose(FORMATS, text), words: || words(FORMATS) };
+pub(super) const LOG_FORMAT: Value<LogFormat> =
+    Value { read: |text| choose(LOG_FORMATS, text), words: || words(LOG_FORMATS) };
+pub(super) const SHELL: Value<Shell> = Value { read: |text| choose(SHELLS, text), words: || words(SHELLS) };
+pub(super) const PATH: Value<PathBuf> = free(path);
+pub(super) const TMP_SIZE: Value<Size> = free(tmp_size);
+pub(super) const DURATION: Value<Span> = free(duration);
+pub(super) const ENV: Value<EnvRule> = free(env_rule);
+pub(super) const KEEP_FD: Value<i32> = free(keep_fd);
+
+fn choose<T: Copy>(choices: Choices<T>, text: &OsStr) -> Result<T, String> {
+    let found = choices.iter().find(|(word, _)| *word == text);
+    found.map(|&(_, value)| value).ok_or_else(|| not_one_of(text, &words(choices)))
+}
+
+fn words<T>(choices: Choices<T>) -> Vec<&'static str> {
+    choices.iter().map(|&(word, _)| word).collect()
+}
+
+fn not_one_of(text: &OsStr, words: &[&str]) -> String {
+    format!("{} is not one of {}", quote(text), words.join(", "))
+}
+
+/// Backends in order, each once; `auto` becomes the platform's.
+fn backends(text: &OsStr) -> Result<Vec<Backend>, String> {
+    let mut list = Vec::new();
+    for word in entries(text, &backend_words())? {
+        let found = match word {
+            AUTO => Backend::AUTO.to_vec(),
+            _ => match word.parse() {
+                Ok(backend) => vec![backend],
+                Err(_) => return Err(not_one_of(OsStr::new(word), &backend_words())),
+            },
+        };
+        for backend in found {
+            if !list.contains(&backend) {
+                list.push(backend);
+            }
+        }
+    }
+    Ok(list)
+}
+
+fn backend_words() -> Vec<&'static str> {
+    [AUTO].into_iter().chain(Backend::ALL.map(Backend::word)).collect()
+}
+
+fn gaps(text: &OsStr) -> Result<Vec<Protection>, String> {
+    let read = |word: &str| word.parse().map_err(|_| not_one_of(OsStr::new(word), &gap_words()));
+    entries(text, &gap_words())?.map(read).collect()
+}
+
+fn gap_words() -> Vec<&'static str> {
+    Protection::ALL.map(Protection::word).to_vec()
+}
+
+/// The entries of a comma list.
+fn entries<'a>(text: &'a OsStr, words: &[&str]) -> Result<impl Iterator<Item = &'a str> + use<'a>, String> {
+    let list = text.to_str().ok_or_else(|| not_one_of(text, words))?;
+    if list.split(',').any(str::is_empty) {
+        return Err(format!("{} has an empty entry", quote(text)));
+    }
+    Ok(list.split(','))
+}
+
+fn path(text: &OsStr) -> Result<PathBuf, String> {
+    if text.is_empty() { Err("'' is not a path".to_owned()) } else { Ok(text.into()) }
+}
+
+fn tmp_size(text: &OsStr) -> Result<Size, String> {
+    let size: Size = number(text, "size")?;
+    if size < Size::PAGE {
+        return Err(format!("{} is less than one page (4K)", quote(text)));
+    }
+    Ok(size)
+}
+
+fn duration(text: &OsStr) -> Result<Span, String> {
+    number(text, "duration")
+}
+
+fn number<T: std::str::FromStr>(text: &OsStr, what: &str) -> Result<T, String>
+where
+    T::Err: ToString,
+{
+    let text = text.to_str().ok_or_else(|| format!("{} is not a {what}", quote(text)))?;
+    text.parse().map_err(|error: T::Err| error.to_string())
+}
+
+fn env_rule(text: &OsStr) -> Result<EnvRule, String> {
+    EnvRule::parse(text).map_err(|error| format!("{error:#}"))
+}
+
+fn keep_fd(text: &OsStr) -> Result<i32, String> {
+    // `parse` alone would take `+3`.
+    let digits = text.to_str().filter(|text| text.bytes().all(|c| c.is_ascii_digit()));
+    match digits.and_then(|digits| digits.parse().ok()) {
+        None => Err(format!("{} is not the number of a descriptor", quote(text))),
+        Some(0..=2) => Err(format!("{} always crosses, only numbers from 3 are named", quote(text))),
+        Some(fd) => Ok(fd),
+    }
+}

@@ -1,0 +1,126 @@
+//! From what a launcher said to a cause and a remedy, for people.
+//!
+//! Text of other programs is read here for hints only; nothing is decided by it.
+
+use std::fs;
+
+use crate::backend::Backend;
+use crate::error::{Error, Kind};
+use crate::stage::control::Step;
+use crate::stage::outer::Reason;
+
+/// There is no usable `bwrap`.
+#[must_use]
+pub fn no_bwrap(passed_over: &[String]) -> Error {
+    let install = "install bubblewrap (Debian, Ubuntu: apt-get install bubblewrap; Fedora: dnf install bubblewrap)";
+    if passed_over.is_empty() {
+        return Error::text(Kind::Backend, "cannot use backend 'bwrap': no bwrap in an absolute directory of PATH")
+            .hint(install);
+    }
+    Error::text(Kind::Backend, format!("cannot use backend 'bwrap': {}", passed_over.join("; ")))
+        .hint("put a bwrap that only root can change into a directory of PATH")
+}
+
+/// A backend failed before the target started.
+#[must_use]
+pub fn not_started(backend: Backend, reason: &Reason) -> Error {
+    let error = Error::text(Kind::Backend, format!("cannot start the sandbox with backend '{backend}': {reason}"));
+    match remedy(reason) {
+        Some(hint) => error.hint(hint),
+        None => error,
+    }
+}
+
+/// What would help.
+#[must_use]
+pub fn remedy(reason: &Reason) -> Option<String> {
+    if let Some(step) = reason.step {
+        return by_step(step).map(str::to_owned);
+    }
+    let said = reason.said.as_str();
+    let has = |fragment: &str| said.contains(fragment);
+    let text = if has("setting up uid map: Permission denied")
+        || has("RTM_NEWADDR: Operation not permitted")
+        || has("RTM_NEWLINK: Operation not permitted")
+        || (has("namespace failed: Permission denied"))
+    {
+        if sysctl("kernel/apparmor_restrict_unprivileged_userns").as_deref() == Some("1") {
+            "AppArmor restricts user namespaces here (kernel.apparmor_restrict_unprivileged_userns=1): install a profile \
+             that allows bwrap, on Ubuntu 24.04 from /usr/share/apparmor/extra-profiles/bwrap-userns-restrict"
+        } else {
+            "a security module restricts user namespaces here: allow them for bwrap"
+        }
+    } else if has("max_*_namespaces exceeded") || has("No space left on device") {
+        if sysctl("user/max_user_namespaces").as_deref() == Some("0") {
+            "user namespaces are switched off here (user.max_user_namespaces=0): raise the limit, or leave the sandbox \
+             that set it"
+        } else {
+            "this is already inside a sandbox that allows no further user namespaces"
+        }
+    } else if has("No permissions to create") || has("namespace failed: Operation not permitted") {
+        if sysctl("kernel/unprivileged_userns_clone").as_deref() == Some("0") {
+            "user namespaces are switched off for ordinary users here: sysctl kernel.unprivileged_userns_clone=1"
+        } else if filtered() {
+            "a system-call filter refuses namespaces here, as inside a container or another sandbox: run the container \
+             with a seccomp profile that allows unshare and clone, or leave the outer sandbox"
+        } else {
+            "the kernel refuses user namespaces here"
+        }
+    } else if has("setting up uid map: Read-only file system") {
+        "this is already inside a sandbox whose /proc is read-only"
+    } else if has("setting up uid map: Operation not permitted") {
+        "this is already inside a sandbox that took the capabilities away, or /proc is mounted with hidepid"
+    } else if has("Can't mount proc") {
+        "parts of /proc are masked here, as inside a container: run the container with unmasked /proc, or accept that the \
+         host's process list shows through with --allow-gap processes"
+    } else if has("Failed to make / slave: Permission denied") {
+        "this container may not mount anything: give it CAP_SYS_ADMIN or run outside"
+    } else if has("Failed to make / slave") {
+        "this process is already confined by Landlock, which forbids mounting"
+    } else if has("Resource temporarily unavailable") {
+        "the limit on processes of this user is reached (ulimit -u)"
+    } else if has("Too many open files") {
+        "the limit on open files is too low (ulimit -n)"
+    } else if has("Exceeded maximum number of arguments") {
+        "grant or mask directories instead of many files"
+    } else if has("Unknown option") {
+        "this bwrap is too old: 0.4.0 or newer is needed"
+    } else if has("Unexpected capabilities") {
+        "this process has capabilities without being root: drop its ambient capabilities first"
+    } else if has("Unable to remount") {
+        "a mount below a grant cannot be made read-only: grant its neighbours one by one"
+    } else if reason.text.contains("did not start the command within") {
+        "on a host with hidepid on /proc bwrap hangs at this place; otherwise look at what 'sandbox-run --check' says"
+    } else {
+        return None;
+    };
+    Some(text.to_owned())
+}
+
+fn by_step(step: Step) -> Option<&'static str> {
+    match step {
+        Step::NotIsolated | Step::Privileges => {
+            Some("the program found as bwrap did not build the sandbox it was asked for")
+        }
+        Step::View => Some("files were replaced while the sandbox was being built: start again"),
+        Step::Incomplete => Some("the program found as bwrap stopped reading its options early"),
+        Step::Handle
+        | Step::Landlock
+        | Step::Descriptors
+        | Step::Signals
+        | Step::Fork
+        | Step::Session
+        | Step::Workdir
+        | Step::Filter => None,
+    }
+}
+
+fn sysctl(name: &str) -> Option<String> {
+    fs::read_to_string(format!("/proc/sys/{name}")).ok().map(|text| text.trim().to_owned())
+}
+
+/// Whether a system-call filter is loaded in this process.
+fn filtered() -> bool {
+    fs::read_to_string("/proc/self/status")
+        .is_ok_and(|status| status.lines().any(|line| line.split_whitespace().eq(["Seccomp:", "2"])))
+}

@@ -1,0 +1,87 @@
+//! What this machine and this call are: facts, probed once, decided by nobody here.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+
+use crate::sys::inherited::Inherited;
+
+/// Facts about the caller and the machine.
+#[derive(Debug)]
+pub struct Host {
+    /// The caller's working directory, without links; or why there is none.
+    pub cwd: io::Result<PathBuf>,
+    /// HOME of the caller, from the environment or else from the user database; absolute.
+    pub home: Option<PathBuf>,
+    /// The environment as it came, in order, duplicates included.
+    pub environment: Vec<(OsString, OsString)>,
+    /// Descriptors, signals and mask as the caller left them.
+    pub inherited: Inherited,
+    /// Whether each of the three standard streams is a terminal.
+    pub terminals: [bool; 3],
+}
+
+impl Host {
+    /// Looks at this process and this machine.
+    #[must_use]
+    pub fn probe() -> Self {
+        let environment: Vec<_> = std::env::vars_os().collect();
+        let home =
+            value(&environment, "HOME").map(PathBuf::from).filter(|home| home.is_absolute()).or_else(home_of_user);
+        let terminal = |fd: std::os::fd::BorrowedFd| nix::unistd::isatty(fd).unwrap_or(false);
+        Self {
+            cwd: std::env::current_dir(),
+            home,
+            environment,
+            inherited: Inherited::of_this_process(),
+            terminals: [terminal(io::stdin().as_fd()), terminal(io::stdout().as_fd()), terminal(io::stderr().as_fd())],
+        }
+    }
+
+    /// The caller's value of a variable; the last one of duplicates.
+    #[must_use]
+    pub fn variable(&self, name: &str) -> Option<&OsStr> {
+        value(&self.environment, name)
+    }
+
+    /// The first `bwrap` in an absolute directory of the caller's PATH that may be used, or why each was passed over.
+    ///
+    /// Never below `workdir` or a directory in `writable`: whoever can write there would choose the launcher. Never setuid:
+    /// two local-root bugs (CVE-2020-5291, CVE-2026-41163), and half of its options are switched off.
+    pub fn find_bwrap(&self, untrusted: &[&Path]) -> std::result::Result<PathBuf, Vec<String>> {
+        use std::os::unix::fs::MetadataExt;
+        let mut passed_over = Vec::new();
+        let path = crate::plan::target::path_entries(self.variable("PATH"));
+        let found = std::env::join_paths(path).ok().and_then(|path| which::which_in_all("bwrap", Some(path), "/").ok());
+        for candidate in found.into_iter().flatten() {
+            let real = std::fs::canonicalize(&candidate).unwrap_or_else(|_| candidate.clone());
+            if let Some(place) = untrusted.iter().find(|place| real.starts_with(place) || candidate.starts_with(place))
+            {
+                passed_over.push(format!(
+                    "'{}' lies below '{}', which the target or whoever wrote to it controls",
+                    candidate.display(),
+                    place.display()
+                ));
+                continue;
+            }
+            match std::fs::metadata(&real) {
+                Ok(metadata) if metadata.mode() & 0o6000 != 0 => {
+                    passed_over.push(format!("'{}' is setuid", candidate.display()));
+                }
+                Ok(_) => return Ok(real),
+                Err(error) => passed_over.push(format!("'{}': {error}", candidate.display())),
+            }
+        }
+        Err(passed_over)
+    }
+}
+
+fn value<'a>(environment: &'a [(OsString, OsString)], name: &str) -> Option<&'a OsStr> {
+    environment.iter().rev().find(|(key, _)| key == name).map(|(_, value)| value.as_os_str())
+}
+
+fn home_of_user() -> Option<PathBuf> {
+    let user = nix::unistd::User::from_uid(nix::unistd::getuid()).ok()??;
+    user.dir.is_absolute().then_some(user.dir)
+}

@@ -1,0 +1,54 @@
+//! What it takes to start a plan under a backend: bytes, not actions.
+//!
+//! Pure data, the same on every platform, so that translations are tested as text. `stage::outer` carries it out.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// How the inner stage comes to run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Launch {
+    /// By a program that builds the sandbox and then executes our image inside it.
+    Program(Command),
+    /// In a copy of this process: nothing is built around it.
+    InProcess,
+}
+
+/// A launcher program and all it is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Command {
+    /// Absolute path.
+    pub program: PathBuf,
+    /// Its arguments, visible to everybody in `ps`, without `argv[0]`.
+    pub arguments: Vec<Word>,
+    /// Further arguments that it reads from the file [`File::Options`], NUL-separated.
+    pub options: Vec<Word>,
+}
+
+/// One argument.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Word {
+    /// As it is.
+    Text(OsString),
+    /// The number of a descriptor that is opened at the start.
+    Fd(File),
+    /// The path `/proc/self/fd/N` of such a descriptor.
+    FdPath(File),
+}
+
+/// What a descriptor that goes along refers to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum File {
+    /// The [`options`](Command::options).
+    Options,
+    /// Our own executable.
+    Image,
+    /// An empty file; each occurrence is a descriptor of its own, since bubblewrap closes each after one use.
+    Empty,
+}
+
+impl<T: Into<OsString>> From<T> for Word {
+    fn from(text: T) -> Self {
+        Self::Text(text.into())
+    }
+}

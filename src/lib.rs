@@ -1,0 +1,41 @@
+//! sandbox-run: runs one command inside an operating-system sandbox.
+//!
+//! ```text
+//!  argv, environ
+//!    |  cli::parse          what was typed                            (pure)
+//!    |  config::merge       flags over defaults                       (pure)
+//!    v
+//!  policy::Policy           what the target may do                    (pure)
+//!    |  + host::Host        facts, probed once
+//!    v  plan::resolve
+//!  plan::Plan               ordered mounts, final environment, gaps
+//!    |  backend::launch     one match on Backend                      (pure)
+//!    v
+//!  launch::Launch           program, arguments, files to pass
+//!    |  stage::outer        first side effects: start, watch, bury
+//!    v
+//!  ------------------- bubblewrap | nothing -------------------
+//!    |  stage::inner        verify, restrict, start the target
+//!    v
+//!  exit::Status             the target's own | 125 | 126 | 127 | 128+n
+//! ```
+//!
+//! [`call`] walks this way once; `main` renders and leaves. The library is the program's own: it promises no stable interface.
+
+pub mod backend;
+pub mod call;
+pub mod check;
+pub mod cli;
+pub mod config;
+pub mod diagnose;
+pub mod error;
+pub mod exit;
+pub mod host;
+pub mod launch;
+pub mod log;
+pub mod plan;
+pub mod policy;
+pub mod report;
+pub mod seccomp;
+pub mod stage;
+pub mod sys;

@@ -1,0 +1,85 @@
+//! What every view holds: the parts of the host that programs need to start, and the places that are never shown.
+//!
+//! Lists and nothing else; `resolve` puts them into the view.
+
+/// Top-level system directories. On a merged `/usr` most are links, which are reproduced as links.
+pub const SYSTEM: &[&str] = &["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"];
+
+/// Entries of `/etc` that programs need and that hold nothing private. Missing ones are left out.
+///
+/// `ssl` is split because `/etc/ssl/private` must not come along when the caller is root.
+pub const ETC: &[&str] = &[
+    "alternatives",
+    "ca-certificates",
+    "crypto-policies",
+    "fonts",
+    "gai.conf",
+    "gitconfig",
+    "group",
+    "host.conf",
+    "hosts",
+    "inputrc",
+    "ld.so.cache",
+    "ld.so.conf",
+    "ld.so.conf.d",
+    "localtime",
+    "mime.types",
+    "nsswitch.conf",
+    "os-release",
+    "passwd",
+    "pki/ca-trust/extracted",
+    "pki/tls/certs",
+    "protocols",
+    "resolv.conf",
+    "services",
+    "ssl/certs",
+    "ssl/openssl.cnf",
+    "terminfo",
+    "timezone",
+];
+
+/// Trees that belong to the sandbox: nothing below them can be granted or masked, but single device nodes.
+pub const RESERVED: &[&str] = &["/proc", "/dev"];
+
+/// Where control sockets of the host lie; hidden below a grant of the whole host.
+pub const RUNTIME: &[&str] = &["/run", "/var/run"];
+
+/// Places below HOME that hold credentials: hidden below any wider grant, shown by a grant of the place itself.
+pub const SECRETS: &[(&str, &str)] = &[
+    (".ssh", "private keys"),
+    (".gnupg", "private keys"),
+    (".aws", "cloud credentials"),
+    (".azure", "cloud credentials"),
+    (".config/gcloud", "cloud credentials"),
+    (".kube", "cluster credentials"),
+    (".docker", "registry credentials"),
+    (".config/containers/auth.json", "registry credentials"),
+    (".netrc", "passwords of hosts"),
+    (".git-credentials", "passwords of git hosts"),
+    (".config/git/credentials", "passwords of git hosts"),
+    (".config/gh", "tokens of the GitHub client"),
+    (".config/glab-cli", "tokens of the GitLab client"),
+    (".config/hub", "tokens of the GitHub client"),
+    (".npmrc", "registry tokens"),
+    (".yarnrc.yml", "registry tokens"),
+    (".pypirc", "registry passwords"),
+    (".cargo/credentials", "registry tokens"),
+    (".cargo/credentials.toml", "registry tokens"),
+    (".gem/credentials", "registry tokens"),
+    (".composer/auth.json", "registry tokens"),
+    (".m2/settings.xml", "repository passwords"),
+    (".m2/settings-security.xml", "repository passwords"),
+    (".gradle/gradle.properties", "repository passwords"),
+    (".terraform.d/credentials.tfrc.json", "cloud credentials"),
+    (".vault-token", "a token"),
+    (".pgpass", "database passwords"),
+    (".my.cnf", "database passwords"),
+    (".password-store", "passwords"),
+    (".local/share/keyrings", "passwords"),
+    (".mozilla", "sessions and passwords of a browser"),
+    (".config/google-chrome", "sessions and passwords of a browser"),
+    (".config/chromium", "sessions and passwords of a browser"),
+    (".bash_history", "what was typed, passwords included"),
+    (".zsh_history", "what was typed, passwords included"),
+    (".python_history", "what was typed, passwords included"),
+];

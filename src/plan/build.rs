@@ -1,0 +1,383 @@
+//! Filling a view: explicit rules first, then what every view holds, then the target.
+//!
+//! Resolves each written path once; whatever is added names no link.
+
+use std::io;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Component, Path, PathBuf};
+
+use super::base;
+use super::env::{Jobserver, jobserver};
+use super::links::{Link, Walk, walk};
+use super::resolve::describe;
+use super::target::{Needed, Target};
+use super::view::{FileKind, Own, Rule, View};
+use crate::error::{Error, Kind, Result};
+use crate::host::Host;
+use crate::policy::{Access, Grant, Missing, Origin, PathRule, Policy};
+
+/// A view in the making.
+pub(super) struct Builder<'a> {
+    host: &'a Host,
+    workdir: &'a Path,
+    /// What is known so far.
+    pub view: View,
+    /// Directories to make on the host.
+    pub create: Vec<PathBuf>,
+    /// What explains surprises.
+    pub notes: Vec<String>,
+}
+
+/// `~` and relative paths made absolute; links and `..` stay.
+pub(crate) fn expand(path: &Path, host: &Host, base: Option<&Path>) -> Result<PathBuf> {
+    let refuse =
+        |reason: &str| Err(Error::text(Kind::Policy, format!("cannot resolve path '{}': {reason}", path.display())));
+    let mut parts = path.components();
+    if let Some(Component::Normal(first)) = parts.next() {
+        if first == "~" {
+            return match &host.home {
+                Some(home) => Ok(home.join(parts.as_path())),
+                None => refuse("there is no home directory"),
+            };
+        }
+        if first.as_encoded_bytes().starts_with(b"~") {
+            return refuse("homes of other users are not looked up; for a file of that name write './~…'");
+        }
+    }
+    match base {
+        _ if path.is_absolute() => Ok(path.to_owned()),
+        Some(base) => Ok(base.join(path)),
+        None => refuse("it is relative and there is no working directory"),
+    }
+}
+
+impl<'a> Builder<'a> {
+    pub fn new(host: &'a Host, workdir: &'a Path) -> Self {
+        Self { host, workdir, view: View::default(), create: Vec::new(), notes: Vec::new() }
+    }
+
+    /// Everything the policy says about paths.
+    pub fn rules(&mut self, policy: &Policy) -> Result<()> {
+        for grant in &policy.files.grants {
+            self.grant(grant)?;
+        }
+        for rule in &policy.allow_sockets {
+            self.allow_socket(rule)?;
+        }
+        if policy.keep_jobserver
+            && let Some(Jobserver::Fifo(path)) = self.host.variable("MAKEFLAGS").and_then(jobserver)
+            && let Ok(found) = walk(&path)
+        {
+            self.add(&found, Rule::Write);
+        }
+        for rule in &policy.files.masks {
+            self.hide(rule, Rule::Mask)?;
+        }
+        for rule in &policy.deny_sockets {
+            self.hide(rule, Rule::DenySocket)?;
+        }
+        for rule in &policy.files.protects {
+            self.protect(rule)?;
+        }
+        Ok(())
+    }
+
+    fn grant(&mut self, grant: &Grant) -> Result<()> {
+        let option = word(grant.origin);
+        let refuse = |reason: &str| {
+            Error::text(Kind::Policy, format!("cannot grant '{}' ({option}): {reason}", grant.path.display()))
+        };
+        let path = expand(&grant.path, self.host, Some(self.workdir))?;
+        let rule = match grant.access {
+            Access::Read => Rule::Read,
+            Access::Write => Rule::Write,
+        };
+        let found = match walk(&path) {
+            Ok(found) => found,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return match grant.missing {
+                    Missing::Skip => {
+                        self.notes.push(format!("'{}' ({option}) does not exist and is left out", path.display()));
+                        Ok(())
+                    }
+                    Missing::Create => self.create(&path).map_err(|reason| refuse(&reason)),
+                    Missing::Refuse => Err(refuse("no such file or directory").hint(match grant.access {
+                        Access::Read => "--read-try skips what does not exist",
+                        Access::Write => "--create-missing makes the directory, --write-try skips what does not exist",
+                    })),
+                };
+            }
+            Err(error) => return Err(refuse(&describe(&error))),
+        };
+        if found.end == Path::new("/dev") || found.end.starts_with("/proc") {
+            return Err(refuse("the sandbox has its own; single device nodes below /dev can be granted"));
+        }
+        self.add(&found, rule);
+        Ok(())
+    }
+
+    /// A write grant of a directory that is still to be made.
+    fn create(&mut self, path: &Path) -> std::result::Result<(), String> {
+        let (above, found) = path
+            .ancestors()
+            .skip(1)
+            .find_map(|above| walk(above).ok().map(|found| (above, found)))
+            .ok_or("no such file or directory")?;
+        let rest = path.strip_prefix(above).map_err(|error| error.to_string())?;
+        if !found.metadata.is_dir() {
+            return Err("not a directory".into());
+        }
+        if rest.components().any(|part| part == Component::ParentDir) {
+            return Err("'..' below a directory that does not exist".into());
+        }
+        if std::fs::symlink_metadata(path).is_ok() {
+            return Err("a link that leads nowhere".into());
+        }
+        self.links(&found.links);
+        let made = found.end.join(rest);
+        self.view.add(&made, Rule::Write, FileKind::Directory);
+        self.create.push(made);
+        Ok(())
+    }
+
+    fn allow_socket(&mut self, rule: &PathRule) -> Result<()> {
+        let refuse = |reason: &str| {
+            Error::text(
+                Kind::Policy,
+                format!("cannot allow socket '{}' ({}): {reason}", rule.path.display(), word(rule.origin)),
+            )
+        };
+        let path = expand(&rule.path, self.host, Some(self.workdir))?;
+        let found = walk(&path).map_err(|error| refuse(&describe(&error)))?;
+        if !found.metadata.file_type().is_socket() {
+            return Err(refuse("not a socket"));
+        }
+        self.add(&found, Rule::AllowSocket);
+        Ok(())
+    }
+
+    /// A mask or a denied socket. Only what exists can be hidden: a mount needs a place, and making one would leave it there.
+    fn hide(&mut self, written: &PathRule, rule: Rule) -> Result<()> {
+        let option = word(written.origin);
+        let refuse = |reason: &str| {
+            Error::text(Kind::Policy, format!("cannot hide '{}' ({option}): {reason}", written.path.display()))
+        };
+        let path = expand(&written.path, self.host, Some(self.workdir))?;
+        let found = match walk(&path) {
+            Ok(found) => found,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                self.notes.push(format!("'{}' ({option}) does not exist: nothing to hide", path.display()));
+                return Ok(());
+            }
+            Err(error) => return Err(refuse(&describe(&error))),
+        };
+        if found.end == Path::new("/") || base::RESERVED.iter().any(|tree| found.end.starts_with(tree)) {
+            return Err(refuse("the sandbox cannot start without it"));
+        }
+        self.view.add(&found.end, rule, FileKind::of(&found.metadata));
+        Ok(())
+    }
+
+    fn protect(&mut self, rule: &PathRule) -> Result<()> {
+        let option = word(rule.origin);
+        let refuse = |reason: &str| {
+            Error::text(Kind::Policy, format!("cannot protect '{}' ({option}): {reason}", rule.path.display()))
+        };
+        let path = expand(&rule.path, self.host, Some(self.workdir))?;
+        let found = match walk(&path) {
+            Ok(found) => found,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                self.notes.push(format!(
+                    "'{}' ({option}) does not exist: the target can make it where it may write",
+                    path.display()
+                ));
+                return Ok(());
+            }
+            Err(error) => return Err(refuse(&describe(&error))),
+        };
+        for link in &found.links {
+            // The link itself cannot be a mount point: whoever can write its directory puts something else there.
+            if link.at.parent().is_some_and(|parent| self.view.writable(parent)) {
+                return Err(refuse(&format!(
+                    "'{}' is a link to '{}' in a directory that can be written, so the name can be given to something else",
+                    link.at.display(),
+                    found.end.display()
+                )));
+            }
+        }
+        if self.view.writable(&found.end) {
+            self.view.add(&found.end, Rule::Protect, FileKind::of(&found.metadata));
+        } else {
+            self.notes.push(format!("'{}' ({option}) cannot be written anyway", path.display()));
+        }
+        Ok(())
+    }
+
+    /// Adds a rule at the end of a walk, and the links that lead there.
+    fn add(&mut self, found: &Walk, rule: Rule) {
+        self.links(&found.links);
+        self.view.add(&found.end, rule, FileKind::of(&found.metadata));
+    }
+
+    fn links(&mut self, links: &[Link]) {
+        for link in links {
+            self.view.add(&link.at, Rule::Link { text: link.text.clone() }, FileKind::File);
+        }
+    }
+
+    /// What is there without anybody asking.
+    pub fn defaults(&mut self) -> Result<()> {
+        self.system();
+        self.secrets()?;
+        self.start_directory()?;
+        self.home();
+        // Once more: the working directory may show what was not shown before.
+        self.secrets()?;
+        for (at, own) in [("/proc", Own::Proc), ("/dev", Own::Dev), ("/dev/shm", Own::Shared), ("/tmp", Own::Shared)] {
+            self.view.add(Path::new(at), Rule::Own(own), FileKind::Directory);
+        }
+        if !self.view.shows(Path::new("/var/tmp")) {
+            self.view.add(Path::new("/var/tmp"), Rule::Own(Own::SecondTmp), FileKind::Directory);
+        }
+        Ok(())
+    }
+
+    /// System directories and the short list from `/etc`, where no rule speaks of them.
+    fn system(&mut self) {
+        for path in base::SYSTEM {
+            self.system_entry(Path::new(path));
+        }
+        for name in base::ETC {
+            self.system_entry(&Path::new("/etc").join(name));
+        }
+    }
+
+    fn system_entry(&mut self, at: &Path) {
+        if self.view.decides(at).is_some() {
+            return;
+        }
+        let Ok(found) = walk(at) else { return };
+        match found.links.first() {
+            Some(link) if link.at == at && self.view.shows(&found.end) => {
+                self.view.add(at, Rule::Link { text: link.text.clone() }, FileKind::File);
+            }
+            _ => self.view.add(at, Rule::System { from: found.end }, FileKind::of(&found.metadata)),
+        }
+    }
+
+    /// The working directory, read-only, unless a rule speaks of it.
+    fn start_directory(&mut self) -> Result<()> {
+        let workdir = self.workdir;
+        if let Some(at) = self.view.hidden_by(workdir) {
+            return Err(Error::text(
+                Kind::Policy,
+                format!(
+                    "cannot start in directory '{}': it is hidden by the mask on '{}'",
+                    workdir.display(),
+                    at.display()
+                ),
+            )
+            .hint("-C DIR starts elsewhere, --read . shows it"));
+        }
+        let own = ["/", "/tmp", "/var/tmp"].iter().any(|path| workdir == Path::new(path))
+            || base::RESERVED.iter().any(|tree| workdir.starts_with(tree));
+        if !own && !self.view.shows(workdir) {
+            self.view.add(workdir, Rule::Workdir, FileKind::Directory);
+        }
+        Ok(())
+    }
+
+    /// A private home, unless a grant or the working directory shows the real one.
+    fn home(&mut self) {
+        let Some(home) = &self.host.home else { return };
+        let (end, links, exists) = match walk(home) {
+            Ok(found) => (found.end, found.links, true),
+            Err(_) => (home.clone(), Vec::new(), false),
+        };
+        let taken = end == Path::new("/")
+            || end == Path::new("/tmp")
+            || base::RESERVED.iter().any(|tree| end.starts_with(tree));
+        let decided = match self.view.decides(&end) {
+            None => false,
+            Some((at, Rule::Workdir)) => at == end || !exists,
+            Some(_) => true,
+        };
+        if !taken && !decided {
+            self.links(&links);
+            self.view.add(&end, Rule::Own(Own::Home), FileKind::Directory);
+        }
+    }
+
+    /// Hides well-known places of secrets and control sockets that a wider grant would show.
+    fn secrets(&mut self) -> Result<()> {
+        let mut places: Vec<(PathBuf, &str)> = Vec::new();
+        if let Some(home) = &self.host.home {
+            places.extend(base::SECRETS.iter().map(|(name, what)| (home.join(name), *what)));
+        }
+        if let Some(cargo) = self.host.variable("CARGO_HOME") {
+            let cargo = Path::new(cargo);
+            places.extend(["credentials", "credentials.toml"].map(|name| (cargo.join(name), "registry tokens")));
+        }
+        places.extend(base::RUNTIME.iter().map(|path| (PathBuf::from(path), "control sockets")));
+        for (place, what) in places {
+            let Ok(found) = walk(&place) else { continue };
+            if self.workdir.starts_with(&found.end)
+                && self.view.decides(self.workdir).is_none_or(|(at, _)| !at.starts_with(&found.end))
+            {
+                return Err(Error::text(
+                    Kind::Policy,
+                    format!(
+                        "cannot start in directory '{}': '{}' holds {what} and is not shown by default",
+                        self.workdir.display(),
+                        place.display()
+                    ),
+                )
+                .hint("--read . shows it, -C DIR starts elsewhere"));
+            }
+            if self.view.shows(&found.end) && self.view.decides(&found.end).is_some_and(|(at, _)| at != found.end) {
+                self.view.add(&found.end, Rule::Secret, FileKind::of(&found.metadata));
+            }
+        }
+        Ok(())
+    }
+
+    /// The target and its interpreter: each file alone and each link of the way.
+    pub fn program(&mut self, target: &Target) -> Result<()> {
+        for needed in &target.files {
+            let (Needed::Link { at, .. } | Needed::File(at) | Needed::Directory(at)) = needed;
+            if base::RESERVED.iter().any(|tree| at.starts_with(tree)) {
+                continue;
+            }
+            if let Some(mask) = self.view.hidden_by(at) {
+                return Err(Error::text(
+                    Kind::NotFound,
+                    format!(
+                        "cannot find '{}': '{}' exists on the host and is hidden by the mask on '{}'",
+                        target.word.display(),
+                        at.display(),
+                        mask.display()
+                    ),
+                )
+                .hint(format!("--read '{}' shows this file, or leave out the mask", at.display())));
+            }
+            if self.view.shows(at) {
+                continue;
+            }
+            match needed {
+                Needed::Link { at, text } => {
+                    self.view.add(at, Rule::Link { text: text.clone() }, FileKind::File);
+                }
+                Needed::File(at) => self.view.add(at, Rule::Program, FileKind::File),
+                Needed::Directory(at) => self.view.add(at, Rule::Folder, FileKind::Directory),
+            }
+        }
+        Ok(())
+    }
+}
+
+fn word(origin: Origin) -> &'static str {
+    match origin {
+        Origin::Default => "default",
+        Origin::Flag(flag) => flag,
+    }
+}

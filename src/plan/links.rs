@@ -1,0 +1,109 @@
+//! Following a path the way the kernel does, one component at a time, and keeping what was met.
+//!
+//! The result names no link any more, so that nothing planted later can redirect what was resolved once.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+/// The kernel's own limit on the number of links, `MAXSYMLINKS`.
+const MAX_LINKS: usize = 40;
+
+/// A symbolic link on the way to a file.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Link {
+    /// Where it is; its parent holds no link.
+    pub at: PathBuf,
+    /// What it says.
+    pub text: PathBuf,
+}
+
+/// Where a path leads.
+#[derive(Clone, Debug)]
+pub struct Walk {
+    /// The links met, in order.
+    pub links: Vec<Link>,
+    /// The end: absolute, without links, `.` and `..`.
+    pub end: PathBuf,
+    /// Metadata of the end.
+    pub metadata: fs::Metadata,
+}
+
+/// Follows the absolute `path` to an existing file or directory.
+pub fn walk(path: &Path) -> io::Result<Walk> {
+    let mut todo: Vec<OsString> = reversed(path);
+    let mut end = PathBuf::from("/");
+    let mut metadata = fs::symlink_metadata("/")?;
+    let mut links = Vec::new();
+    while let Some(name) = todo.pop() {
+        if !metadata.is_dir() {
+            return Err(io::Error::from_raw_os_error(libc::ENOTDIR));
+        }
+        if name == ".." {
+            end.pop();
+            metadata = fs::symlink_metadata(&end)?;
+            continue;
+        }
+        let here = end.join(&name);
+        let found = fs::symlink_metadata(&here)?;
+        if !found.file_type().is_symlink() {
+            end = here;
+            metadata = found;
+            continue;
+        }
+        if links.len() == MAX_LINKS {
+            return Err(io::Error::from_raw_os_error(libc::ELOOP));
+        }
+        let text = fs::read_link(&here)?;
+        todo.extend(reversed(&text));
+        if text.is_absolute() {
+            end = PathBuf::from("/");
+            metadata = fs::symlink_metadata("/")?;
+        }
+        links.push(Link { at: here, text });
+    }
+    Ok(Walk { links, end, metadata })
+}
+
+/// The names of `path` with the first one last; `.` and the root are left out.
+fn reversed(path: &Path) -> Vec<OsString> {
+    let mut names: Vec<OsString> = path
+        .components()
+        .filter(|part| matches!(part, Component::Normal(_) | Component::ParentDir))
+        .map(|part| part.as_os_str().to_owned())
+        .collect();
+    names.reverse();
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn follows_as_the_kernel_does() {
+        let top = tempfile::tempdir().unwrap();
+        let top = fs::canonicalize(top.path()).unwrap();
+        fs::create_dir_all(top.join("a/b")).unwrap();
+        fs::write(top.join("a/b/f"), "").unwrap();
+        symlink("a", top.join("l")).unwrap();
+        symlink(top.join("l/b"), top.join("m")).unwrap();
+        symlink("loop", top.join("loop")).unwrap();
+        symlink("nowhere", top.join("dangling")).unwrap();
+        for path in ["a/b/f", "l/b/f", "m/f", "m/../b/f", "l/./b//f", "l/b/.."] {
+            let walked = walk(&top.join(path)).unwrap();
+            assert_eq!(walked.end, fs::canonicalize(top.join(path)).unwrap(), "{path}");
+        }
+        let links = walk(&top.join("m/f")).unwrap().links;
+        assert_eq!(links.len(), 2);
+        assert_eq!(links[1], Link { at: top.join("l"), text: "a".into() });
+        for (path, errno) in
+            [("loop", libc::ELOOP), ("dangling", libc::ENOENT), ("a/b/f/x", libc::ENOTDIR), ("a/b/f/..", libc::ENOTDIR)]
+        {
+            assert_eq!(walk(&top.join(path)).unwrap_err().raw_os_error(), Some(errno), "{path}");
+        }
+    }
+}

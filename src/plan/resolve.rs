@@ -1,0 +1,220 @@
+//! From policy and host to a plan.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use nix::unistd::AccessFlags;
+
+use super::build::Builder;
+use super::env::{self, Inputs, Jobserver};
+use super::links::walk;
+use super::target::Search;
+use super::view::{Own, Rule, View};
+use super::{Check, Plan, gap, target};
+use crate::backend::Backend;
+use crate::backend::bwrap::Features;
+use crate::error::{Error, Kind, Result};
+use crate::host::Host;
+use crate::policy::fs::DEFAULT_TMP_SIZE;
+use crate::policy::{Network, NewSession, Policy, Protection};
+use crate::sys;
+
+/// What differs between two attempts to start the same policy.
+#[derive(Clone, Copy, Debug)]
+pub struct Attempt {
+    /// No new `/proc` can be mounted here: show the host's.
+    pub host_processes: bool,
+    /// What the `bwrap` at hand can do.
+    pub features: Features,
+}
+
+impl Default for Attempt {
+    fn default() -> Self {
+        Self { host_processes: false, features: Features::ALL }
+    }
+}
+
+/// Resolves `policy` for `backend` on `host`, to start `argv`.
+pub fn resolve(policy: &Policy, host: &Host, backend: Backend, argv: &[OsString], attempt: Attempt) -> Result<Plan> {
+    let mut notes = Vec::new();
+    let mut warnings = Vec::new();
+    let workdir = workdir(policy, host)?;
+    let path = target::path_entries(host.variable("PATH"));
+    let word = argv.first().ok_or_else(|| Error::text(Kind::Usage, "cannot run anything: no command given"))?;
+    let has_view = backend.has_view();
+    let scope_sockets = has_view && policy.network == Network::Host;
+
+    let mut builder = Builder::new(host, &workdir);
+    if has_view {
+        builder.rules(policy)?;
+    }
+    let target = target::resolve(&Search { word, path: &path, workdir: &workdir })?;
+    if has_view {
+        builder.defaults()?;
+        builder.view.pin();
+        builder.program(&target)?;
+    }
+    let Builder { view, create, notes: built, .. } = builder;
+    notes.extend(built);
+
+    let lost = lost(attempt, scope_sockets);
+    let gaps = gap::gaps(policy, backend, &lost)?;
+    let tmp = has_view.then(|| temporary(&view));
+    let visible = |path: &Path| !has_view || walk(path).is_ok_and(|found| view.shows(&found.end));
+    let environment = env::prune(&Inputs {
+        inherited: &host.environment,
+        policy: &policy.env,
+        keep_jobserver: policy.keep_jobserver,
+        network_host: policy.network == Network::Host,
+        pwd: &workdir,
+        home: host.home.as_deref(),
+        tmp,
+        visible: &visible,
+    });
+    if let Some(name) = environment.too_large.first() {
+        return Err(Error::text(
+            Kind::Policy,
+            format!(
+                "cannot pass variable '{}': name and value together are longer than 131071 bytes, the limit of the system",
+                name.display()
+            ),
+        ));
+    }
+    warnings.extend(environment.warnings.iter().cloned());
+    notes.extend(environment.notes.iter().cloned());
+    if backend == Backend::None {
+        let words: Vec<_> = gaps.iter().map(|gap| gap.protection).collect();
+        warnings.push(format!("backend 'none' isolates nothing; not enforced: {}", words.join(", ")));
+    }
+    warn_of_hard_links(&view, &mut warnings);
+    Ok(Plan {
+        backend,
+        argv: argv.to_vec(),
+        checks: checks(&view),
+        view: if has_view {
+            view.operations(policy.files.tmp_size.unwrap_or(DEFAULT_TMP_SIZE), attempt.host_processes)
+        } else {
+            Vec::new()
+        },
+        create,
+        environment,
+        network: policy.network,
+        host_processes: attempt.host_processes,
+        scope_sockets: scope_sockets && !lost.iter().any(|(which, _)| *which == Protection::Sockets),
+        new_session: new_session(policy, host),
+        keep_fds: keep_fds(policy, host, &mut warnings)?,
+        kill_after: policy.kill_after,
+        gaps,
+        warnings,
+        notes,
+        target,
+        workdir,
+    })
+}
+
+/// The directory in which the target starts, without links; it must be there and be searchable.
+fn workdir(policy: &Policy, host: &Host) -> Result<PathBuf> {
+    let refuse = |what: &Path, reason: &dyn std::fmt::Display| {
+        Error::text(Kind::Policy, format!("cannot start in directory '{}': {reason}", what.display()))
+    };
+    let cwd = host
+        .cwd
+        .as_ref()
+        .map_err(|error| Error::text(Kind::Policy, format!("cannot find the working directory: {}", describe(error))));
+    let written = match &policy.workdir {
+        None => cwd?.clone(),
+        Some(path) => super::build::expand(path, host, cwd.ok().map(PathBuf::as_path))?,
+    };
+    let found = walk(&written).map_err(|error| refuse(&written, &describe(&error)))?;
+    if !found.metadata.is_dir() {
+        return Err(refuse(&written, &"not a directory"));
+    }
+    nix::unistd::access(&found.end, AccessFlags::X_OK)
+        .map_err(|errno| refuse(&written, &sys::process::reason(errno as i32)))?;
+    Ok(found.end)
+}
+
+/// An input/output error in our manner.
+pub(crate) fn describe(error: &std::io::Error) -> String {
+    error.raw_os_error().map_or_else(|| error.to_string(), sys::process::reason)
+}
+
+/// What this host, or this attempt, takes away from the backend.
+fn lost(attempt: Attempt, scope_sockets: bool) -> Vec<(Protection, &'static str)> {
+    let mut lost = Vec::new();
+    if attempt.host_processes {
+        lost.push((
+            Protection::Processes,
+            "/proc of the host shows through, with the command lines of all its processes",
+        ));
+    }
+    if scope_sockets && !sys::landlock::scopes_abstract_sockets() {
+        lost.push((
+            Protection::Sockets,
+            "abstract sockets of the host stay reachable with --net host on a kernel without Landlock ABI 6",
+        ));
+    }
+    lost
+}
+
+/// Where temporary files go: `/tmp`, unless a rule took that away.
+fn temporary(view: &View) -> &'static Path {
+    let tmp = Path::new("/tmp");
+    match view.decides(tmp) {
+        Some((_, Rule::Own(Own::Shared) | Rule::Write)) => tmp,
+        _ => Path::new("/dev/shm"),
+    }
+}
+
+fn new_session(policy: &Policy, host: &Host) -> bool {
+    match policy.new_session {
+        NewSession::Always => true,
+        NewSession::Never => false,
+        NewSession::Auto => !host.terminals.contains(&true),
+    }
+}
+
+/// The descriptors that cross; each must be open.
+fn keep_fds(policy: &Policy, host: &Host, warnings: &mut Vec<String>) -> Result<BTreeSet<i32>> {
+    let mut keep = policy.keep_fds.clone();
+    if let Some(closed) = keep.iter().find(|fd| !sys::fd::is_open(**fd)) {
+        return Err(Error::text(Kind::Policy, format!("cannot keep descriptor {closed} (--keep-fd): it is not open")));
+    }
+    if policy.keep_jobserver {
+        match host.variable("MAKEFLAGS").and_then(env::jobserver) {
+            Some(Jobserver::Pipe { read, write }) if [read, write].iter().all(|fd| sys::fd::is_open(*fd)) => {
+                keep.extend([read, write].into_iter().filter(|fd| *fd > 2));
+            }
+            Some(Jobserver::Pipe { .. }) => warnings.push(
+                "the jobserver of make is not open here; put '+' before the recipe line that calls sandbox-run".into(),
+            ),
+            Some(Jobserver::Fifo(_)) | None => {}
+        }
+    }
+    Ok(keep)
+}
+
+/// A name can be masked, another name of the same file cannot: say so, since nobody would look for it.
+fn warn_of_hard_links(view: &View, warnings: &mut Vec<String>) {
+    for (path, shown) in view.promises() {
+        let Ok(metadata) = std::fs::symlink_metadata(path) else { continue };
+        if !shown && !metadata.is_dir() && metadata.nlink() > 1 {
+            warnings.push(format!(
+                "'{}' has {} names on the host (hard links); only this one is covered",
+                path.display(),
+                metadata.nlink()
+            ));
+        }
+    }
+}
+
+fn checks(view: &View) -> Vec<Check> {
+    view.promises()
+        .filter_map(|(path, same)| {
+            let metadata = std::fs::symlink_metadata(path).ok()?;
+            Some(Check { path: path.to_owned(), device: metadata.dev(), inode: metadata.ino(), same })
+        })
+        .collect()
+}

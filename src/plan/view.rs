@@ -1,0 +1,332 @@
+//! The file view: every rule about a path in one map, and the ordered mount operations that make it true.
+//!
+//! The most specific path decides; at the same path the higher [`Rule`] decides, so a denial wins a tie. Mounting in path
+//! order, parents before children, is then all there is to precedence. Looks at the host's files, changes nothing.
+
+use std::collections::btree_map::Entry as Slot;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+/// One mount operation. Paths are absolute, without links, `.` and `..`.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case", tag = "op")]
+pub enum MountOp {
+    /// An empty file system in memory of at most `size` bytes.
+    Tmpfs {
+        /// Where.
+        at: PathBuf,
+        /// Permission bits of its top directory.
+        mode: u32,
+        /// Bytes.
+        size: u64,
+    },
+    /// A directory, parents included, on a file system of the sandbox's own.
+    Dir {
+        /// Where.
+        at: PathBuf,
+    },
+    /// A symbolic link on a file system of the sandbox's own.
+    Link {
+        /// Where.
+        at: PathBuf,
+        /// What it says.
+        text: PathBuf,
+    },
+    /// A file or directory of the host.
+    Bind {
+        /// On the host.
+        from: PathBuf,
+        /// Where.
+        at: PathBuf,
+        /// Whether it can be written.
+        write: bool,
+        /// Whether it is a device node that has to work.
+        device: bool,
+    },
+    /// A process file system of the new process namespace.
+    Proc {
+        /// Where.
+        at: PathBuf,
+    },
+    /// A minimal `/dev`.
+    Dev {
+        /// Where.
+        at: PathBuf,
+    },
+    /// An empty read-only file over a file of the host.
+    EmptyFile {
+        /// Where.
+        at: PathBuf,
+    },
+    /// Makes the file system mounted at exactly this place read-only.
+    ReadOnly {
+        /// Where.
+        at: PathBuf,
+    },
+}
+
+/// What holds at a path. Later variants win at the same path.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Rule {
+    /// A part of every view, from the host, read-only.
+    System {
+        /// Where it lies on the host.
+        from: PathBuf,
+    },
+    /// An empty directory that a name passes through.
+    Folder,
+    /// A link that leads to something visible.
+    Link {
+        /// What it says.
+        text: PathBuf,
+    },
+    /// Something of the sandbox's own.
+    Own(Own),
+    /// A well-known place of secrets below a wider grant.
+    Secret,
+    /// A directory of a write grant, mounted on itself so that it cannot be renamed away from under a rule below it.
+    Pin,
+    /// The working directory, read-only.
+    Workdir,
+    /// The target or its interpreter, this file alone.
+    Program,
+    /// A read grant.
+    Read,
+    /// A write grant.
+    Write,
+    /// A socket that may be connected to.
+    AllowSocket,
+    /// A protect inside a write grant.
+    Protect,
+    /// A mask.
+    Mask,
+    /// A socket that must not be connected to.
+    DenySocket,
+}
+
+/// File systems of the sandbox's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Own {
+    /// Processes.
+    Proc,
+    /// Devices.
+    Dev,
+    /// A directory for everybody: `/tmp`, `/dev/shm`.
+    Shared,
+    /// A second name of `/tmp`, or a directory like it when something else is shown below that name.
+    SecondTmp,
+    /// The private home.
+    Home,
+}
+
+impl Rule {
+    /// Whether the path shows what the host has there.
+    fn shows_host(&self) -> bool {
+        match self {
+            Self::System { .. }
+            | Self::Pin
+            | Self::Workdir
+            | Self::Program
+            | Self::Read
+            | Self::Write
+            | Self::AllowSocket
+            | Self::Protect => true,
+            Self::Folder | Self::Link { .. } | Self::Own(_) | Self::Secret | Self::Mask | Self::DenySocket => false,
+        }
+    }
+
+    /// Whether the path hides what the host has there.
+    fn hides(&self) -> bool {
+        matches!(self, Self::Secret | Self::Mask | Self::DenySocket)
+    }
+
+    fn writable(&self) -> bool {
+        matches!(self, Self::Write | Self::Pin)
+    }
+}
+
+/// A rule with what is needed to carry it out and to explain it.
+#[derive(Clone, Debug)]
+struct Entry {
+    rule: Rule,
+    directory: bool,
+    device: bool,
+}
+
+/// Size of the file system that stands for a masked directory, in bytes.
+const MASK_SIZE: u64 = 1 << 20;
+
+/// The rules of one view, by path.
+#[derive(Clone, Debug, Default)]
+pub struct View {
+    entries: BTreeMap<PathBuf, Entry>,
+}
+
+/// The kind of file a rule is attached to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileKind {
+    /// A directory.
+    Directory,
+    /// Anything else.
+    File,
+}
+
+impl FileKind {
+    /// From what the host says.
+    #[must_use]
+    pub fn of(metadata: &std::fs::Metadata) -> Self {
+        if metadata.is_dir() { Self::Directory } else { Self::File }
+    }
+}
+
+impl View {
+    /// Adds `rule` at `at`, unless a higher one is there.
+    pub fn add(&mut self, at: &Path, rule: Rule, kind: FileKind) {
+        let entry = Entry { rule, directory: kind == FileKind::Directory, device: at.starts_with("/dev") };
+        match self.entries.entry(at.to_owned()) {
+            Slot::Vacant(slot) => {
+                slot.insert(entry);
+            }
+            Slot::Occupied(mut slot) if slot.get().rule < entry.rule => {
+                slot.insert(entry);
+            }
+            Slot::Occupied(_) => {}
+        }
+    }
+
+    /// The rule that decides about `path` and where it is attached.
+    #[must_use]
+    pub fn decides(&self, path: &Path) -> Option<(&Path, &Rule)> {
+        path.ancestors().find_map(|at| self.entries.get_key_value(at)).map(|(at, entry)| (at.as_path(), &entry.rule))
+    }
+
+    /// Whether what the host has at `path` (without links) is visible.
+    #[must_use]
+    pub fn shows(&self, path: &Path) -> bool {
+        self.decides(path).is_some_and(|(at, rule)| match rule {
+            Rule::Program | Rule::AllowSocket => at == path,
+            rule => rule.shows_host(),
+        })
+    }
+
+    /// Whether a rule hides `path`, and where that rule is attached.
+    #[must_use]
+    pub fn hidden_by(&self, path: &Path) -> Option<&Path> {
+        self.decides(path).filter(|(_, rule)| rule.hides()).map(|(at, _)| at)
+    }
+
+    /// Whether the host's file at `path` can be written.
+    #[must_use]
+    pub fn writable(&self, path: &Path) -> bool {
+        self.decides(path).is_some_and(|(_, rule)| rule.writable())
+    }
+
+    /// Directories that the target can write on the host.
+    pub fn write_grants(&self) -> impl Iterator<Item = &Path> {
+        self.entries
+            .iter()
+            .filter(|(_, entry)| entry.rule == Rule::Write && entry.directory)
+            .map(|(at, _)| at.as_path())
+    }
+
+    /// Mounts each directory between a write grant and a carve-out below it on itself.
+    ///
+    /// A mount travels with its parent when that is renamed, and then the old name can be made anew. A directory that is
+    /// itself a mount cannot be renamed (EBUSY).
+    pub fn pin(&mut self) {
+        let mut pins = BTreeSet::new();
+        for (at, entry) in &self.entries {
+            if !matches!(entry.rule, Rule::Protect | Rule::Mask | Rule::Read | Rule::DenySocket | Rule::Secret) {
+                continue;
+            }
+            for parent in at.ancestors().skip(1) {
+                if self.entries.contains_key(parent) || !self.writable(parent) {
+                    break;
+                }
+                pins.insert(parent.to_owned());
+            }
+        }
+        for pin in pins {
+            self.add(&pin, Rule::Pin, FileKind::Directory);
+        }
+    }
+
+    /// The operations, in order. `size` bounds each file system in memory, in bytes.
+    #[must_use]
+    pub fn operations(&self, size: u64, host_processes: bool) -> Vec<MountOp> {
+        let mut ops = Vec::new();
+        let mut seal = Vec::new();
+        let mut made: BTreeSet<&Path> = BTreeSet::new();
+        let root = Path::new("/");
+        let own_root = !self.entries.contains_key(root);
+        if own_root {
+            seal.push(root.to_owned());
+        }
+        for (at, entry) in &self.entries {
+            let parent = at.parent().unwrap_or(root);
+            let on_own = self.on_own_file_system(at);
+            let emitted = !entry.rule.hides() || !on_own;
+            if emitted && on_own && parent != root && !self.entries.contains_key(parent) && made.insert(parent) {
+                ops.push(MountOp::Dir { at: parent.to_owned() });
+            }
+            let at = at.clone();
+            let bind = |from: &PathBuf, write| MountOp::Bind {
+                from: from.clone(),
+                at: at.clone(),
+                write,
+                device: entry.device,
+            };
+            match &entry.rule {
+                // Nothing of the host is there that would have to be hidden.
+                Rule::Secret | Rule::Mask | Rule::DenySocket if on_own => {}
+                // Where the host's directory is visible its link is as well.
+                Rule::Folder | Rule::Link { .. } if !on_own => {}
+                Rule::Folder => ops.push(MountOp::Dir { at }),
+                Rule::Link { text } => ops.push(MountOp::Link { at, text: text.clone() }),
+                Rule::Own(Own::Proc) if host_processes => ops.push(bind(&at, false)),
+                Rule::Own(Own::Proc) => ops.push(MountOp::Proc { at }),
+                Rule::Own(Own::Dev) => {
+                    seal.push(at.clone());
+                    ops.push(MountOp::Dev { at });
+                }
+                Rule::Own(Own::SecondTmp) if !self.has_entries_below(&at) => {
+                    ops.push(MountOp::Link { at, text: "/tmp".into() });
+                }
+                Rule::Own(Own::Shared | Own::SecondTmp) => ops.push(MountOp::Tmpfs { at, mode: 0o1777, size }),
+                Rule::Own(Own::Home) => ops.push(MountOp::Tmpfs { at, mode: 0o700, size }),
+                Rule::Secret | Rule::Mask | Rule::DenySocket if entry.directory => {
+                    seal.push(at.clone());
+                    // It holds only the directories that lead to deeper grants.
+                    ops.push(MountOp::Tmpfs { at, mode: 0o555, size: MASK_SIZE });
+                }
+                Rule::Secret | Rule::Mask | Rule::DenySocket => ops.push(MountOp::EmptyFile { at }),
+                Rule::System { from } => ops.push(bind(from, false)),
+                Rule::Pin | Rule::Write => ops.push(bind(&at, true)),
+                Rule::Workdir | Rule::Program | Rule::Read | Rule::AllowSocket | Rule::Protect => {
+                    ops.push(bind(&at, false));
+                }
+            }
+        }
+        ops.extend(seal.into_iter().rev().map(|at| MountOp::ReadOnly { at }));
+        ops
+    }
+
+    fn has_entries_below(&self, at: &Path) -> bool {
+        self.entries.range(at.to_owned()..).nth(1).is_some_and(|(below, _)| below.starts_with(at))
+    }
+
+    /// Whether the place for a mount at `at` is on a file system of the sandbox's own, where it has to be made.
+    fn on_own_file_system(&self, at: &Path) -> bool {
+        let Some(parent) = at.parent() else { return false };
+        self.decides(parent).is_none_or(|(_, rule)| !rule.shows_host())
+    }
+
+    /// Every path that shows the host's file or has to hide it, for checks from inside: path, whether it shows.
+    pub fn promises(&self) -> impl Iterator<Item = (&Path, bool)> {
+        self.entries.iter().filter_map(|(at, entry)| match &entry.rule {
+            Rule::Folder | Rule::System { .. } | Rule::Link { .. } | Rule::Own(_) => None,
+            rule if rule.hides() && self.on_own_file_system(at) => None,
+            rule => Some((at.as_path(), rule.shows_host())),
+        })
+    }
+}

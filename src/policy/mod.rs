@@ -1,0 +1,87 @@
+//! What the target may do: validated, independent of any backend and of this host.
+//!
+//! Nothing here looks at the file system or at a backend. Paths are as they were written (`~` and relative ones included);
+//! `plan` resolves them once. No type has a default that grants something.
+
+pub mod env;
+pub mod fs;
+pub mod protection;
+pub mod units;
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+pub use env::EnvPolicy;
+pub use fs::{Access, FileRules, Grant, Missing, PathRule};
+pub use protection::Protection;
+
+use crate::backend::Backend;
+
+/// Where a setting came from, for messages: a person looks for the words that were typed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// Nobody asked for it; it is what happens otherwise.
+    Default,
+    /// Typed on the command line, by this option.
+    Flag(&'static str),
+}
+
+/// Whether the target reaches the host's network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Network {
+    /// A network of its own with nothing but a loopback interface.
+    Off,
+    /// The host's network as it is.
+    Host,
+}
+
+/// Whether the target gets a session of its own, and with it no controlling terminal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NewSession {
+    /// Only when none of the three standard streams is a terminal.
+    Auto,
+    /// Always: `/dev/tty` cannot be opened, Ctrl-Z does not reach the target.
+    Always,
+    /// Never, even without a terminal on the standard streams.
+    Never,
+}
+
+/// The backends to try.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BackendChoice {
+    /// In this order; `auto` is already replaced by the platform's list.
+    pub list: Vec<Backend>,
+    /// Who chose it.
+    pub origin: Origin,
+}
+
+/// What one run may do. Every field is decided; see the module for what that means.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// Backends to try, in order.
+    pub backends: BackendChoice,
+    /// Protections whose absence was accepted by name.
+    pub accepted_gaps: BTreeSet<Protection>,
+    /// Protections that were asked for in so many words, not only by default: `none` refuses these.
+    pub asked: BTreeSet<Protection>,
+    /// Grants, masks and protects.
+    pub files: FileRules,
+    /// Host network or none.
+    pub network: Network,
+    /// Pathname sockets that must be reachable.
+    pub allow_sockets: Vec<PathRule>,
+    /// Pathname sockets that must not be reachable.
+    pub deny_sockets: Vec<PathRule>,
+    /// Which variables reach the target.
+    pub env: EnvPolicy,
+    /// Working directory as written; `None` is the caller's.
+    pub workdir: Option<PathBuf>,
+    /// Descriptors above 2 that cross into the target under their own numbers.
+    pub keep_fds: BTreeSet<i32>,
+    /// Pass the jobserver of `make` on (`MAKEFLAGS` and what it names).
+    pub keep_jobserver: bool,
+    /// Session and controlling terminal.
+    pub new_session: NewSession,
+    /// Grace between a termination signal to us and SIGKILL to everything inside.
+    pub kill_after: std::time::Duration,
+}

@@ -1,0 +1,200 @@
+//! `--dry-run`: the plan as text or JSON. Names of variables only, never a value; the same bytes each time.
+
+use serde::Serialize;
+
+use crate::backend;
+use crate::call::Planned;
+use crate::cli::Format;
+use crate::launch::{File, Launch, Word};
+use crate::log::escape;
+use crate::plan::{Gap, MountOp};
+use crate::policy::Network;
+
+#[derive(Serialize)]
+struct DryRun<'a> {
+    backend: &'static str,
+    command: String,
+    arguments: Vec<String>,
+    workdir: String,
+    network: &'static str,
+    new_session: bool,
+    kill_after_ms: u128,
+    kept_descriptors: Vec<i32>,
+    mounts: Vec<Mount>,
+    created_on_host: Vec<String>,
+    environment: Environment,
+    gaps: &'a [Gap],
+    warnings: &'a [String],
+    notes: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    launcher: Option<Launcher>,
+}
+
+#[derive(Serialize)]
+struct Mount {
+    operation: &'static str,
+    at: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    from: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    detail: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Environment {
+    kept: Vec<String>,
+    set: Vec<String>,
+    dropped: Vec<Dropped>,
+}
+
+#[derive(Serialize)]
+struct Dropped {
+    name: String,
+    reason: String,
+}
+
+#[derive(Serialize)]
+struct Launcher {
+    program: String,
+    arguments: Vec<String>,
+    options: Vec<String>,
+}
+
+/// What a run of this plan would do.
+#[must_use]
+pub fn dry_run((plan, tools): &Planned, format: Format) -> Vec<u8> {
+    let text = |path: &std::path::Path| path.display().to_string();
+    let names = |names: &[std::ffi::OsString]| names.iter().map(|name| name.display().to_string()).collect();
+    let report = DryRun {
+        backend: plan.backend.word(),
+        command: text(&plan.target.exec),
+        arguments: names(&plan.argv),
+        workdir: text(&plan.workdir),
+        network: match plan.network {
+            Network::Off => "off",
+            Network::Host => "host",
+        },
+        new_session: plan.new_session,
+        kill_after_ms: plan.kill_after.as_millis(),
+        kept_descriptors: plan.keep_fds.iter().copied().collect(),
+        mounts: plan.view.iter().map(mount).collect(),
+        created_on_host: plan.create.iter().map(|path| text(path)).collect(),
+        environment: Environment {
+            kept: names(&plan.environment.kept),
+            set: names(&plan.environment.set),
+            dropped: plan
+                .environment
+                .dropped
+                .iter()
+                .map(|dropped| Dropped { name: dropped.name.display().to_string(), reason: dropped.reason.to_string() })
+                .collect(),
+        },
+        gaps: &plan.gaps,
+        warnings: &plan.warnings,
+        notes: &plan.notes,
+        launcher: match backend::launch(plan, tools) {
+            Launch::Program(command) => Some(Launcher {
+                program: text(&command.program),
+                arguments: command.arguments.iter().map(word).collect(),
+                options: command.options.iter().map(word).collect(),
+            }),
+            Launch::InProcess => None,
+        },
+    };
+    match format {
+        Format::Json => {
+            let mut bytes = serde_json::to_vec(&report).unwrap_or_default();
+            bytes.push(b'\n');
+            bytes
+        }
+        Format::Text => report.text().into_bytes(),
+    }
+}
+
+fn word(word: &Word) -> String {
+    let file = |file: &File| match file {
+        File::Options => "{options}",
+        File::Image => "{sandbox-run}",
+        File::Empty => "{empty}",
+    };
+    match word {
+        Word::Text(text) => text.display().to_string(),
+        Word::Fd(which) => file(which).to_owned(),
+        Word::FdPath(which) => format!("/proc/self/fd/{}", file(which)),
+    }
+}
+
+fn mount(op: &MountOp) -> Mount {
+    let (operation, at, from, detail) = match op {
+        MountOp::Tmpfs { at, mode, size } => {
+            ("private", at, None, Some(format!("mode {mode:04o}, at most {size} bytes")))
+        }
+        MountOp::Dir { at } => ("directory", at, None, None),
+        MountOp::Link { at, text } => ("link", at, None, Some(format!("-> {}", text.display()))),
+        MountOp::Bind { from, at, write: true, .. } => ("write", at, Some(from), None),
+        MountOp::Bind { from, at, write: false, .. } => ("read", at, Some(from), None),
+        MountOp::Proc { at } => ("processes", at, None, None),
+        MountOp::Dev { at } => ("devices", at, None, None),
+        MountOp::EmptyFile { at } => ("empty file", at, None, None),
+        MountOp::ReadOnly { at } => ("seal", at, None, None),
+    };
+    Mount {
+        operation,
+        at: at.display().to_string(),
+        from: from.filter(|from| *from != at).map(|from| from.display().to_string()),
+        detail,
+    }
+}
+
+impl DryRun<'_> {
+    fn text(&self) -> String {
+        let mut lines = vec![
+            format!("backend: {}", self.backend),
+            format!("command: {}", self.command),
+            format!("arguments: {}", quoted(&self.arguments)),
+            format!("working directory: {}", self.workdir),
+            format!("network: {}", self.network),
+            format!("new session: {}", if self.new_session { "yes" } else { "no" }),
+        ];
+        if !self.kept_descriptors.is_empty() {
+            lines.push(format!("kept descriptors: {:?}", self.kept_descriptors));
+        }
+        lines.push(format!("mounts ({}):", self.mounts.len()));
+        for mount in &self.mounts {
+            let from = mount.from.as_ref().map(|from| format!(" from {from}")).unwrap_or_default();
+            let detail = mount.detail.as_ref().map(|detail| format!(" {detail}")).unwrap_or_default();
+            lines.push(format!("  {} {}{from}{detail}", mount.operation, mount.at));
+        }
+        for path in &self.created_on_host {
+            lines.push(format!("made on the host: {path}"));
+        }
+        lines.push(format!("variables passed: {}", self.environment.kept.join(" ")));
+        lines.push(format!("variables set: {}", self.environment.set.join(" ")));
+        lines.push(format!("variables dropped ({}):", self.environment.dropped.len()));
+        for dropped in &self.environment.dropped {
+            lines.push(format!("  {}: {}", dropped.name, dropped.reason));
+        }
+        for gap in self.gaps {
+            lines.push(format!("gap: {} ({})", gap.protection, gap.missing));
+        }
+        lines.extend(self.warnings.iter().map(|warning| format!("warning: {warning}")));
+        lines.extend(self.notes.iter().map(|note| format!("note: {note}")));
+        if let Some(launcher) = &self.launcher {
+            lines.push(format!("launcher: {} {}", launcher.program, quoted(&launcher.arguments)));
+            lines.push(format!("launcher options: {}", quoted(&launcher.options)));
+        }
+        lines.iter().flat_map(|line| [escape(line), "\n".to_owned()]).collect()
+    }
+}
+
+/// Words as a shell would take them, as far as a reader needs.
+fn quoted(words: &[String]) -> String {
+    let plain = |word: &str| {
+        !word.is_empty() && word.chars().all(|char| char.is_alphanumeric() || "-_./=:,+@%{}".contains(char))
+    };
+    words
+        .iter()
+        .map(|word| if plain(word) { word.clone() } else { format!("'{}'", word.replace('\'', "'\\''")) })
+        .collect::<Vec<_>>()
+        .join(" ")
+}

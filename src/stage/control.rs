@@ -1,0 +1,233 @@
+//! Messages on the socket between the stages: one fixed record each, descriptors beside it.
+//!
+//! The socket is also the lifeline: when the outer stage is gone the inner end reads its end, whatever killed it.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use nix::sys::socket::{
+    AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType, recvmsg, sendmsg, socketpair,
+};
+
+/// A step of the inner stage, for messages about its failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Step {
+    /// A handle on ourselves.
+    Handle,
+    /// Checking that we are where we have to be.
+    NotIsolated,
+    /// Capabilities or `no_new_privs`.
+    Privileges,
+    /// A path is not what was planned.
+    View,
+    /// The launcher program stopped reading its options early.
+    Incomplete,
+    /// Closing abstract sockets.
+    Landlock,
+    /// Descriptors.
+    Descriptors,
+    /// Signals.
+    Signals,
+    /// Starting a process.
+    Fork,
+    /// A session of its own.
+    Session,
+    /// Going to the working directory.
+    Workdir,
+    /// Loading the system-call filter.
+    Filter,
+}
+
+impl Step {
+    const ALL: [Self; 12] = [
+        Self::Handle,
+        Self::NotIsolated,
+        Self::Privileges,
+        Self::View,
+        Self::Incomplete,
+        Self::Landlock,
+        Self::Descriptors,
+        Self::Signals,
+        Self::Fork,
+        Self::Session,
+        Self::Workdir,
+        Self::Filter,
+    ];
+
+    /// The step with this number; one that no inner stage sends counts as [`Step::Fork`].
+    #[must_use]
+    pub fn from_number(number: u8) -> Self {
+        Self::ALL.get(usize::from(number)).copied().unwrap_or(Self::Fork)
+    }
+
+    /// What could not be done.
+    #[must_use]
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Handle => "get a handle on the process inside",
+            Self::NotIsolated => "confirm that the process is inside the sandbox",
+            Self::Privileges => "confirm that all privileges are gone inside the sandbox",
+            Self::View => "confirm that the files inside are the ones that were planned",
+            Self::Incomplete => "confirm that the launcher did everything it was told",
+            Self::Landlock => "close abstract sockets",
+            Self::Descriptors => "arrange descriptors",
+            Self::Signals => "restore signals",
+            Self::Fork => "start a process inside the sandbox",
+            Self::Session => "make a new session",
+            Self::Workdir => "go to the working directory",
+            Self::Filter => "load the system-call filter",
+        }
+    }
+}
+
+/// What the inner stage says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Report {
+    /// The inner stage runs; a handle on it goes along.
+    Alive,
+    /// It cannot go on: what, and the error number (0: none).
+    Failed(Step, i32),
+    /// The target cannot be executed: error number.
+    NotExecuted(i32),
+    /// The target runs; a handle on it goes along.
+    Started,
+    /// The target stopped.
+    Stopped,
+    /// The target ended by itself.
+    Exited(i32),
+    /// A signal ended the target.
+    Signaled(i32),
+}
+
+impl Report {
+    fn encode(self) -> [u8; 6] {
+        let (tag, step, value) = match self {
+            Self::Alive => (0, 0, 0),
+            Self::Failed(step, errno) => (1, step as u8, errno),
+            Self::NotExecuted(errno) => (2, 0, errno),
+            Self::Started => (3, 0, 0),
+            Self::Stopped => (4, 0, 0),
+            Self::Exited(code) => (5, 0, code),
+            Self::Signaled(signal) => (6, 0, signal),
+        };
+        let mut record = [tag, step, 0, 0, 0, 0];
+        record[2..].copy_from_slice(&value.to_ne_bytes());
+        record
+    }
+
+    fn decode(record: [u8; 6]) -> Option<Self> {
+        let value = i32::from_ne_bytes([record[2], record[3], record[4], record[5]]);
+        match record[0] {
+            0 => Some(Self::Alive),
+            1 => Some(Self::Failed(Step::from_number(record[1]), value)),
+            2 => Some(Self::NotExecuted(value)),
+            3 => Some(Self::Started),
+            4 => Some(Self::Stopped),
+            5 => Some(Self::Exited(value)),
+            6 => Some(Self::Signaled(value)),
+            _ => None,
+        }
+    }
+}
+
+/// The two ends: outer, inner. Both close-on-exec.
+pub fn pair() -> nix::Result<(Outer, Inner)> {
+    let (outer, inner) = socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC)?;
+    Ok((Outer(outer), Inner(inner)))
+}
+
+/// The end on the host.
+#[derive(Debug)]
+pub struct Outer(OwnedFd);
+
+impl Outer {
+    /// The next report and the handle that came with it; `None` at the end.
+    pub fn receive(&self) -> io::Result<Option<(Report, Option<OwnedFd>)>> {
+        let mut record = [0_u8; 6];
+        let mut space = nix::cmsg_space!([std::os::fd::RawFd; 1]);
+        let (length, handle) = {
+            let mut parts = [IoSliceMut::new(&mut record)];
+            let received = recvmsg::<()>(self.0.as_raw_fd(), &mut parts, Some(&mut space), MsgFlags::MSG_CMSG_CLOEXEC);
+            let received = match received {
+                Ok(received) => received,
+                Err(nix::errno::Errno::ECONNRESET) => return Ok(None),
+                Err(errno) => return Err(errno.into()),
+            };
+            (received.bytes, received.cmsgs().ok().and_then(|mut all| all.find_map(descriptor)))
+        };
+        if length == 0 {
+            return Ok(None);
+        }
+        let report = (length == record.len()).then(|| Report::decode(record)).flatten();
+        report
+            .map(|report| Some((report, handle)))
+            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "a record that no inner stage sends"))
+    }
+
+    /// Passes a signal number on.
+    pub fn signal(&self, number: i32) -> io::Result<()> {
+        let record = number.to_ne_bytes();
+        let parts = [IoSlice::new(&record)];
+        sendmsg::<()>(self.0.as_raw_fd(), &parts, &[], MsgFlags::MSG_NOSIGNAL, None)?;
+        Ok(())
+    }
+}
+
+fn descriptor(message: ControlMessageOwned) -> Option<OwnedFd> {
+    match message {
+        ControlMessageOwned::ScmRights(fds) => fds.into_iter().next().and_then(crate::sys::fd::adopt),
+        _ => None,
+    }
+}
+
+impl AsFd for Outer {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// The end inside.
+#[derive(Debug)]
+pub struct Inner(OwnedFd);
+
+impl Inner {
+    /// Sends a report, with a handle where it has one.
+    pub fn report(&self, report: Report, handle: Option<BorrowedFd>) -> io::Result<()> {
+        let record = report.encode();
+        let parts = [IoSlice::new(&record)];
+        let fds: Vec<_> = handle.iter().map(AsRawFd::as_raw_fd).collect();
+        let rights = [ControlMessage::ScmRights(&fds)];
+        let rights = if fds.is_empty() { &[][..] } else { &rights[..] };
+        sendmsg::<()>(self.0.as_raw_fd(), &parts, rights, MsgFlags::MSG_NOSIGNAL, None)?;
+        Ok(())
+    }
+
+    /// The next signal to pass on; `None` when the outer stage is gone.
+    pub fn receive(&self) -> io::Result<Option<i32>> {
+        let mut record = [0_u8; 4];
+        match nix::unistd::read(&self.0, &mut record) {
+            Ok(4) => Ok(Some(i32::from_ne_bytes(record))),
+            Ok(_) | Err(nix::errno::Errno::ECONNRESET) => Ok(None),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+}
+
+impl From<OwnedFd> for Inner {
+    fn from(fd: OwnedFd) -> Self {
+        Self(fd)
+    }
+}
+
+impl From<Inner> for OwnedFd {
+    fn from(end: Inner) -> Self {
+        end.0
+    }
+}
+
+impl AsFd for Inner {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}

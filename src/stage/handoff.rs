@@ -1,0 +1,159 @@
+//! What the outer stage hands to the inner stage: one sealed memory file and a nonce.
+//!
+//! A header in JSON, then NUL-terminated strings: they may hold any other byte, and `execve` takes none that has a NUL.
+//! Nothing here is secret from the launcher program in between; it never reaches the target.
+
+use std::collections::BTreeSet;
+use std::ffi::{CString, OsStr, OsString};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd, RawFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::plan::{Check, Plan};
+use crate::policy::Network;
+use crate::sys;
+use crate::sys::inherited::Inherited;
+
+/// The marker variable. It stops a re-execution loop and proves nothing: see [`super::inner::claim`].
+pub const MARKER: &str = "SANDBOX_RUN_STAGE";
+
+/// What the inner stage has to do, apart from strings.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Header {
+    /// Equal to the one in the marker.
+    pub nonce: String,
+    /// Descriptor of the control socket.
+    pub control: RawFd,
+    /// Descriptors that become the target's standard streams; `None` stays closed.
+    pub streams: [Option<RawFd>; 3],
+    /// Descriptors above 2 that cross.
+    pub keep: BTreeSet<RawFd>,
+    /// Signals as the caller of sandbox-run left them.
+    pub inherited: Inherited,
+    /// Whether the target gets a session of its own.
+    pub new_session: bool,
+    /// What the kernel must say before anything starts; `None` when nothing is isolated.
+    pub isolation: Option<Isolation>,
+    /// Whether the target is a script without `#!`, which the shell runs.
+    pub by_shell: bool,
+    /// Start nothing: report that everything would be ready.
+    pub rehearsal: bool,
+    /// How many of the strings are arguments, variables, and checks (one file and its path each).
+    pub counts: [usize; 3],
+    /// Device, inode and whether it must be the same, for each check.
+    pub checks: Vec<(u64, u64, bool)>,
+}
+
+/// What must hold inside.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Isolation {
+    /// Inodes of the namespaces outside, which must differ inside: user, mnt, pid.
+    pub outside: [u64; 3],
+    /// Inode of the network namespace outside, when the target must not be in it.
+    pub network: Option<u64>,
+    /// Whether to close abstract sockets by Landlock.
+    pub scope_sockets: bool,
+}
+
+/// The hand-off, taken apart.
+#[derive(Debug)]
+pub struct Handoff {
+    /// The part without strings.
+    pub header: Header,
+    /// Program to execute.
+    pub program: CString,
+    /// Directory to start in.
+    pub workdir: PathBuf,
+    /// Arguments.
+    pub argv: Vec<CString>,
+    /// Environment, `NAME=VALUE`.
+    pub environment: Vec<CString>,
+    /// Promises to verify.
+    pub checks: Vec<Check>,
+}
+
+/// Inode of a namespace of this process.
+pub fn namespace(kind: &str) -> io::Result<u64> {
+    use std::os::unix::fs::MetadataExt;
+    Ok(std::fs::metadata(format!("/proc/self/ns/{kind}"))?.ino())
+}
+
+/// What must differ inside, read outside.
+pub fn isolation(plan: &Plan) -> io::Result<Isolation> {
+    Ok(Isolation {
+        outside: [namespace("user")?, namespace("mnt")?, namespace("pid")?],
+        network: match plan.network {
+            Network::Off => Some(namespace("net")?),
+            Network::Host => None,
+        },
+        scope_sockets: plan.scope_sockets,
+    })
+}
+
+/// Writes the hand-off for `plan`.
+pub fn write(header: &Header, plan: &Plan) -> io::Result<OwnedFd> {
+    let mut bytes = serde_json::to_vec(header)?;
+    bytes.push(0);
+    let mut push = |text: &[u8]| -> io::Result<()> {
+        if text.contains(&0) {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "a NUL byte in an argument or variable"));
+        }
+        bytes.extend_from_slice(text);
+        bytes.push(0);
+        Ok(())
+    };
+    push(plan.target.literal.as_os_str().as_bytes())?;
+    push(plan.workdir.as_os_str().as_bytes())?;
+    for word in &plan.argv {
+        push(word.as_bytes())?;
+    }
+    for (name, value) in &plan.environment.vars {
+        let mut text = name.as_bytes().to_vec();
+        text.push(b'=');
+        text.extend_from_slice(value.as_bytes());
+        push(&text)?;
+    }
+    for check in &plan.checks {
+        push(check.path.as_os_str().as_bytes())?;
+    }
+    sys::fd::sealed(c"handoff", &bytes)
+}
+
+/// Reads a hand-off back; `None` when `file` is not one that can be trusted to be constant and complete.
+#[must_use]
+pub fn read(file: impl AsFd, nonce: &str) -> Option<Handoff> {
+    let file = file.as_fd();
+    if !sys::fd::is_sealed(file) {
+        return None;
+    }
+    let bytes = sys::fd::read_whole(file).ok()?;
+    let mut strings = bytes.strip_suffix(b"\0")?.split(|byte| *byte == 0);
+    let header: Header = serde_json::from_slice(strings.next()?).ok()?;
+    if header.nonce != nonce {
+        return None;
+    }
+    let [arguments, variables, checks] = header.counts;
+    let mut string = || strings.next().and_then(|text| CString::new(text).ok());
+    let program = string()?;
+    let workdir = PathBuf::from(OsString::from_vec(string()?.into_bytes()));
+    let argv = (0..arguments).map(|_| string()).collect::<Option<Vec<_>>>()?;
+    let environment = (0..variables).map(|_| string()).collect::<Option<Vec<_>>>()?;
+    let paths = (0..checks).map(|_| string()).collect::<Option<Vec<_>>>()?;
+    if string().is_some() || header.checks.len() != paths.len() {
+        return None;
+    }
+    let checks = paths
+        .into_iter()
+        .zip(&header.checks)
+        .map(|(path, &(device, inode, same))| Check {
+            path: PathBuf::from(OsStr::from_bytes(path.as_bytes())),
+            device,
+            inode,
+            same,
+        })
+        .collect();
+    Some(Handoff { header, program, workdir, argv, environment, checks })
+}

@@ -1,0 +1,348 @@
+//! The inner stage: verifies that it is where it has to be, starts the target, waits for it.
+//!
+//! Inside a sandbox it is process 1, not dumpable, and everything dies with it. It trusts nothing but the hand-off: no
+//! variable, no file of the view. It prints nothing; what goes wrong it reports on the control socket.
+
+use std::convert::Infallible;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, OwnedFd, RawFd};
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{SigSet, Signal, kill};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::{Pid, getpid, pipe2};
+
+use super::control::{Inner, Report, Step};
+use super::handoff::{self, Handoff, Isolation, MARKER};
+use super::supervise::FORWARDED;
+use crate::{seccomp, sys};
+
+/// The status of a stage that could not do its work; nobody takes it for the target's, since a report goes before it.
+const FAILED: i32 = 125;
+
+/// Becomes the inner stage if the outer stage really started this process as one; returns if not.
+///
+/// The marker only says where to look. The hand-off has to be a memory file that nobody can change, with the nonce of the
+/// marker in it. A marker from anywhere else is ignored, and the process goes on as an ordinary call.
+pub fn claim() {
+    let Some(marker) = std::env::var_os(MARKER) else { return };
+    let Some((number, nonce)) = marker.to_str().and_then(|text| text.split_once(' ')) else { return };
+    let Some(file) = number.parse().ok().and_then(sys::fd::lend) else { return };
+    let Some(handoff) = handoff::read(file, nonce) else { return };
+    let Some(control) = sys::fd::adopt(handoff.header.control) else { return };
+    let control = Inner::from(control);
+    let failure = match run(&handoff, &control) {
+        Ok(status) => sys::process::exit_now(status),
+        Err(failure) => failure,
+    };
+    // Without a reader nobody is left to tell.
+    let _told = control.report(failure.report(), None);
+    sys::process::exit_now(FAILED);
+}
+
+/// Does the inner stage's work in this process, which was forked for it.
+#[must_use]
+pub fn in_process(handoff: &Handoff, control: &Inner) -> Infallible {
+    match run(handoff, control) {
+        Ok(status) => sys::process::exit_now(status),
+        Err(failure) => {
+            let _told = control.report(failure.report(), None);
+            sys::process::exit_now(FAILED)
+        }
+    }
+}
+
+/// A step that failed and its error number, 0 when there is none.
+struct Failure(Step, i32);
+
+impl Failure {
+    fn report(&self) -> Report {
+        Report::Failed(self.0, self.1)
+    }
+}
+
+/// Names the step under which an error is reported.
+trait At<T> {
+    fn at(self, step: Step) -> Result<T, Failure>;
+}
+
+impl<T> At<T> for io::Result<T> {
+    fn at(self, step: Step) -> Result<T, Failure> {
+        self.map_err(|error| Failure(step, error.raw_os_error().unwrap_or(0)))
+    }
+}
+
+impl<T> At<T> for nix::Result<T> {
+    fn at(self, step: Step) -> Result<T, Failure> {
+        self.map_err(|errno| Failure(step, errno as i32))
+    }
+}
+
+fn run(handoff: &Handoff, control: &Inner) -> Result<i32, Failure> {
+    let header = &handoff.header;
+    if header.isolation.is_some() {
+        // Before there is any target: it must not trace this process, read its memory or its environment.
+        nix::sys::prctl::set_dumpable(false).at(Step::Privileges)?;
+    }
+    let handle = sys::pidfd::PidFd::open(getpid().as_raw()).at(Step::Handle)?;
+    control.report(Report::Alive, Some(handle.as_fd())).at(Step::Handle)?;
+    if let Some(isolation) = &header.isolation {
+        verify(isolation)?;
+        verify_view(handoff)?;
+        if isolation.scope_sockets && !sys::landlock::scope_abstract_sockets().unwrap_or(false) {
+            return Err(Failure(Step::Landlock, 0));
+        }
+    }
+    if header.rehearsal {
+        control.report(Report::Started, Some(handle.as_fd())).at(Step::Handle)?;
+        control.report(Report::Exited(0), None).at(Step::Handle)?;
+        return Ok(0);
+    }
+    if header.isolation.is_none() {
+        // Orphans of the target come to us, so that a kill reaches them.
+        nix::sys::prctl::set_child_subreaper(true).at(Step::Fork)?;
+    }
+    let mut streams = [None, None, None];
+    for (slot, number) in streams.iter_mut().zip(header.streams) {
+        if let Some(number) = number {
+            *slot = Some(sys::fd::adopt(number).ok_or(Failure(Step::Descriptors, libc::EBADF))?);
+        }
+    }
+    sys::fd::cloexec_all().at(Step::Descriptors)?;
+    let mut watched: Vec<Signal> = FORWARDED.to_vec();
+    watched.push(Signal::SIGCHLD);
+    sys::signals::block_only(&watched).at(Step::Signals)?;
+    let signals = SignalFd::with_flags(
+        &watched.iter().copied().collect::<SigSet>(),
+        SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK,
+    )
+    .at(Step::Signals)?;
+    let (outcome, errors) = pipe2(nix::fcntl::OFlag::O_CLOEXEC).at(Step::Fork)?;
+    if outer_is_gone(control) {
+        return Ok(FAILED);
+    }
+    let target = sys::process::fork(|| start(handoff, &streams, errors.into())).at(Step::Fork)?;
+    drop(streams);
+    release_descriptors(header.keep.iter().copied(), header.isolation.is_none()).at(Step::Descriptors)?;
+    match outcome_of_start(outcome)? {
+        None => {
+            let handle = sys::pidfd::PidFd::open(target.as_raw()).at(Step::Handle)?;
+            control.report(Report::Started, Some(handle.as_fd())).at(Step::Handle)?;
+        }
+        Some(errno) => {
+            control.report(Report::NotExecuted(errno), None).at(Step::Handle)?;
+            return Ok(FAILED);
+        }
+    }
+    Watch { control, signals, target, shared_session: !header.new_session, seen: Vec::new(), stopped: false }
+        .until_the_end()
+}
+
+/// What the kernel says has to agree with what was planned.
+fn verify(isolation: &Isolation) -> Result<(), Failure> {
+    if getpid() != Pid::from_raw(1) {
+        return Err(Failure(Step::NotIsolated, 0));
+    }
+    for (kind, outside) in ["user", "mnt", "pid"].into_iter().zip(isolation.outside) {
+        if handoff::namespace(kind).at(Step::NotIsolated)? == outside {
+            return Err(Failure(Step::NotIsolated, 0));
+        }
+    }
+    if let Some(outside) = isolation.network
+        && handoff::namespace("net").at(Step::NotIsolated)? == outside
+    {
+        return Err(Failure(Step::NotIsolated, 0));
+    }
+    if !sys::process::has_no_new_privs() || sys::process::has_capabilities().at(Step::Privileges)? {
+        return Err(Failure(Step::Privileges, 0));
+    }
+    Ok(())
+}
+
+/// Every grant is the file that was planned, no mask lets it through, and the last mount operation was carried out.
+fn verify_view(handoff: &Handoff) -> Result<(), Failure> {
+    use std::os::unix::fs::MetadataExt;
+    for check in &handoff.checks {
+        let found = std::fs::symlink_metadata(&check.path).at(Step::View)?;
+        let same = (found.dev(), found.ino()) == (check.device, check.inode);
+        if same != check.same {
+            return Err(Failure(Step::View, 0));
+        }
+    }
+    // `/dev` is made read-only after everything else that every view has.
+    let flags = nix::sys::statvfs::statvfs("/dev").at(Step::Incomplete)?.flags();
+    if flags.contains(nix::sys::statvfs::FsFlags::ST_RDONLY) { Ok(()) } else { Err(Failure(Step::Incomplete, 0)) }
+}
+
+/// Whether the outer stage died before the target started: a parent-death signal may have been armed too late.
+fn outer_is_gone(control: &Inner) -> bool {
+    let mut polled = [PollFd::new(control.as_fd(), PollFlags::POLLIN)];
+    poll(&mut polled, PollTimeout::ZERO).is_err()
+        || polled[0].revents().is_none_or(|events| events.intersects(PollFlags::POLLHUP | PollFlags::POLLERR))
+}
+
+/// Lets go of what belongs to the target, so that closing it there closes it for good.
+fn release_descriptors(keep: impl Iterator<Item = RawFd>, streams_too: bool) -> io::Result<()> {
+    for number in keep {
+        drop(sys::fd::adopt(number));
+    }
+    if streams_too {
+        sys::fd::silence(&[0, 1, 2])?;
+    }
+    Ok(())
+}
+
+/// In the child: everything between fork and exec. Never returns; failures go into the pipe.
+fn start(handoff: &Handoff, streams: &[Option<OwnedFd>; 3], errors: File) -> Infallible {
+    let failure = prepare(handoff, streams).err().unwrap_or_else(|| {
+        let errno = execute(handoff);
+        Failure(Step::Fork, errno as i32)
+    });
+    let executed = matches!(failure.0, Step::Fork);
+    let mut record = [u8::from(executed), failure.0 as u8, 0, 0, 0, 0];
+    record[2..].copy_from_slice(&failure.1.to_ne_bytes());
+    let mut errors = errors;
+    let _told = errors.write_all(&record);
+    sys::process::exit_now(FAILED)
+}
+
+fn prepare(handoff: &Handoff, streams: &[Option<OwnedFd>; 3]) -> Result<(), Failure> {
+    let header = &handoff.header;
+    if header.new_session {
+        nix::unistd::setsid().at(Step::Session)?;
+    }
+    for (number, stream) in (0..).zip(streams) {
+        match stream {
+            Some(stream) => sys::fd::place(stream, number).at(Step::Descriptors)?,
+            None => sys::fd::close(number),
+        }
+    }
+    for number in &header.keep {
+        sys::fd::set_cloexec(*number, false).at(Step::Descriptors)?;
+    }
+    nix::unistd::chdir(&handoff.workdir).at(Step::Workdir)?;
+    sys::signals::restore(&header.inherited).at(Step::Signals)?;
+    if header.isolation.is_some() {
+        sys::filter::load(&seccomp::PROGRAM).at(Step::Filter)?;
+    }
+    Ok(())
+}
+
+/// Executes the target; a script without `#!` runs by `/bin/sh`, as `execvp` does it.
+fn execute(handoff: &Handoff) -> Errno {
+    let Handoff { program, argv, environment, .. } = handoff;
+    let errno = sys::process::exec(program, argv, environment);
+    if errno != Errno::ENOEXEC || !handoff.header.by_shell {
+        return errno;
+    }
+    let mut by_shell = vec![c"sh".to_owned(), program.clone()];
+    by_shell.extend(argv.iter().skip(1).cloned());
+    sys::process::exec(c"/bin/sh", &by_shell, environment)
+}
+
+/// `None` when exec closed the pipe, the error number when exec failed.
+fn outcome_of_start(outcome: OwnedFd) -> Result<Option<i32>, Failure> {
+    let mut record = Vec::new();
+    File::from(outcome).read_to_end(&mut record).at(Step::Fork)?;
+    match record[..] {
+        [] => Ok(None),
+        [executed, step, a, b, c, d] => {
+            let errno = i32::from_ne_bytes([a, b, c, d]);
+            if executed == 1 { Ok(Some(errno)) } else { Err(Failure(Step::from_number(step), errno)) }
+        }
+        _ => Err(Failure(Step::Fork, 0)),
+    }
+}
+
+/// Waiting for the target and passing signals on.
+struct Watch<'a> {
+    control: &'a Inner,
+    signals: SignalFd,
+    target: Pid,
+    shared_session: bool,
+    /// Signals that reached this process because they were sent to the whole process group, the target included.
+    seen: Vec<i32>,
+    stopped: bool,
+}
+
+impl Watch<'_> {
+    fn until_the_end(mut self) -> Result<i32, Failure> {
+        loop {
+            if let Some(end) = self.reap()? {
+                let _told = self.control.report(end, None);
+                return Ok(0);
+            }
+            let mut polled = [
+                PollFd::new(self.control.as_fd(), PollFlags::POLLIN),
+                PollFd::new(self.signals.as_fd(), PollFlags::POLLIN),
+            ];
+            match poll(&mut polled, PollTimeout::NONE) {
+                Ok(_) | Err(Errno::EINTR) => {}
+                Err(errno) => return Err(Failure(Step::Signals, errno as i32)),
+            }
+            let spoken = polled[0].revents().is_some_and(|events| !events.is_empty());
+            self.note_group_signals();
+            if spoken {
+                let Ok(Some(number)) = self.control.receive() else {
+                    // The outer stage is gone. As process 1 it is enough to end; elsewhere each child is killed.
+                    if getpid() != Pid::from_raw(1) {
+                        sys::process::kill_children();
+                    }
+                    return Ok(FAILED);
+                };
+                self.pass_on(number);
+            }
+        }
+    }
+
+    /// Takes in every child that changed its state; the target's end is returned.
+    fn reap(&mut self) -> Result<Option<Report>, Failure> {
+        let flags = WaitPidFlag::WNOHANG | WaitPidFlag::WUNTRACED | WaitPidFlag::WCONTINUED;
+        loop {
+            match waitpid(None, Some(flags)) {
+                Ok(WaitStatus::Exited(pid, code)) if pid == self.target => return Ok(Some(Report::Exited(code))),
+                Ok(WaitStatus::Signaled(pid, signal, _)) if pid == self.target => {
+                    return Ok(Some(Report::Signaled(signal as i32)));
+                }
+                Ok(WaitStatus::Stopped(pid, _)) if pid == self.target => {
+                    self.stopped = true;
+                    self.control.report(Report::Stopped, None).at(Step::Signals)?;
+                }
+                Ok(WaitStatus::Continued(pid)) if pid == self.target => self.stopped = false,
+                Ok(WaitStatus::StillAlive) => return Ok(None),
+                Ok(_) | Err(Errno::EINTR) => {}
+                Err(errno) => return Err(Failure(Step::Signals, errno as i32)),
+            }
+        }
+    }
+
+    fn note_group_signals(&mut self) {
+        while let Ok(Some(info)) = self.signals.read_signal() {
+            if let Ok(number) = i32::try_from(info.ssi_signo)
+                && number != Signal::SIGCHLD as i32
+                && self.shared_session
+                && !self.seen.contains(&number)
+            {
+                self.seen.push(number);
+            }
+        }
+    }
+
+    /// Sends a signal to the target, unless it came to the target's process group anyway.
+    fn pass_on(&mut self, number: i32) {
+        let Ok(signal) = Signal::try_from(number) else { return };
+        if let Some(index) = self.seen.iter().position(|seen| *seen == number) {
+            self.seen.swap_remove(index);
+        } else {
+            // Gone is as good as told.
+            let _sent = kill(self.target, signal);
+        }
+        let ends = matches!(signal, Signal::SIGTERM | Signal::SIGINT | Signal::SIGHUP | Signal::SIGQUIT);
+        if ends && self.stopped {
+            let _sent = kill(self.target, Signal::SIGCONT);
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! Carrying a launch out: the outer stage on the host, the inner stage inside, and what passes between them.
+
+pub mod control;
+pub mod handoff;
+pub mod inner;
+pub mod outer;
+pub mod supervise;

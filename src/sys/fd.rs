@@ -1,0 +1,155 @@
+//! Descriptors: sealed memory files, close-on-exec, placement.
+
+use std::ffi::CStr;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+
+use nix::fcntl::{FcntlArg, FdFlag, SealFlag, fcntl};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+
+/// All seals that make a memory file constant.
+const SEALS: SealFlag =
+    SealFlag::F_SEAL_WRITE.union(SealFlag::F_SEAL_GROW).union(SealFlag::F_SEAL_SHRINK).union(SealFlag::F_SEAL_SEAL);
+
+/// A memory file with `bytes` that nobody can change any more, at offset 0, close-on-exec.
+pub fn sealed(name: &CStr, bytes: &[u8]) -> io::Result<OwnedFd> {
+    let mut file = File::from(memfd_create(name, MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING)?);
+    file.write_all(bytes)?;
+    file.seek(SeekFrom::Start(0))?;
+    fcntl(&file, FcntlArg::F_ADD_SEALS(SEALS))?;
+    Ok(file.into())
+}
+
+/// An empty memory file open for reading and writing, close-on-exec.
+pub fn scratch(name: &CStr) -> io::Result<File> {
+    Ok(File::from(memfd_create(name, MFdFlags::MFD_CLOEXEC)?))
+}
+
+/// Whether `fd` is a memory file whose content can never change.
+#[must_use]
+pub fn is_sealed(fd: BorrowedFd) -> bool {
+    fcntl(fd, FcntlArg::F_GET_SEALS).is_ok_and(|bits| SealFlag::from_bits_truncate(bits).contains(SEALS))
+}
+
+/// The whole content of a memory file, from its beginning, with the offset left alone.
+pub fn read_whole(fd: BorrowedFd) -> io::Result<Vec<u8>> {
+    let mut file = File::from(fd.try_clone_to_owned()?);
+    file.seek(SeekFrom::Start(0))?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Marks every descriptor above 2 close-on-exec.
+///
+/// Marked and not closed: others in this process may still use them (a descriptor that must report an exec failure).
+pub fn cloexec_all() -> io::Result<()> {
+    const CLOEXEC: libc::c_int = 1 << 2;
+    // SAFETY: close_range takes three integers; with CLOSE_RANGE_CLOEXEC it only sets a flag on open descriptors.
+    let done = unsafe { libc::syscall(libc::SYS_close_range, 3_u32, u32::MAX, CLOEXEC) } == 0;
+    if done {
+        return Ok(());
+    }
+    // Before 5.11 the flag is unknown, and some filters refuse the call: walk the list instead.
+    for entry in std::fs::read_dir("/proc/self/fd")? {
+        let name = entry?.file_name();
+        let Some(number) = name.to_str().and_then(|text| text.parse::<RawFd>().ok()) else { continue };
+        if number > 2 {
+            set_cloexec(number, true).or_else(|error| match error.raw_os_error() {
+                Some(libc::EBADF) => Ok(()),
+                _ => Err(error),
+            })?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether descriptor `number` is open.
+#[must_use]
+pub fn is_open(number: RawFd) -> bool {
+    // SAFETY: F_GETFD takes no pointer and changes nothing.
+    unsafe { libc::fcntl(number, libc::F_GETFD) != -1 }
+}
+
+/// Sets or clears close-on-exec on `number`.
+pub fn set_cloexec(number: RawFd, on: bool) -> io::Result<()> {
+    let flags = if on { FdFlag::FD_CLOEXEC } else { FdFlag::empty() };
+    // SAFETY: the borrow does not outlive this call, and a closed number only gives EBADF.
+    let fd = unsafe { BorrowedFd::borrow_raw(number) };
+    fcntl(fd, FcntlArg::F_SETFD(flags))?;
+    Ok(())
+}
+
+/// Looks at a descriptor that may be ours, without taking it; `None` when it is closed or a standard stream.
+#[must_use]
+pub fn lend(number: RawFd) -> Option<BorrowedFd<'static>> {
+    if number <= 2 || !is_open(number) {
+        return None;
+    }
+    // SAFETY: open just now, and this program closes nothing that it was started with before it looked at it.
+    Some(unsafe { BorrowedFd::borrow_raw(number) })
+}
+
+/// Takes over a descriptor that the caller of this process left open for us; `None` when it is closed or a standard stream.
+#[must_use]
+pub fn adopt(number: RawFd) -> Option<OwnedFd> {
+    if number <= 2 || !is_open(number) {
+        return None;
+    }
+    // SAFETY: the number is open, above the standard streams, and named to us by the hand-off, so nothing else owns it.
+    Some(unsafe { OwnedFd::from_raw_fd(number) })
+}
+
+/// A duplicate of standard stream `number`, above 2 and close-on-exec; `None` when it is closed.
+pub fn duplicate_stream(number: RawFd) -> io::Result<Option<OwnedFd>> {
+    // SAFETY: F_DUPFD_CLOEXEC takes integers; the result is checked before use.
+    let copy = unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 3) };
+    if copy == -1 {
+        let error = io::Error::last_os_error();
+        return if error.raw_os_error() == Some(libc::EBADF) { Ok(None) } else { Err(error) };
+    }
+    // SAFETY: fcntl just returned this descriptor, so it is open and ours alone.
+    Ok(Some(unsafe { OwnedFd::from_raw_fd(copy) }))
+}
+
+/// Makes `number` refer to what `source` refers to, without close-on-exec.
+pub fn place(source: impl AsFd, number: RawFd) -> io::Result<()> {
+    let source = source.as_fd().as_raw_fd();
+    if source == number {
+        return set_cloexec(number, false);
+    }
+    // SAFETY: dup2 takes two integers. The caller names standard streams or numbers it owns as the goal.
+    if unsafe { libc::dup2(source, number) } == -1 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// Closes `number`; an already closed one is fine.
+pub fn close(number: RawFd) {
+    // SAFETY: called for standard streams only, which no owned type in this program holds.
+    unsafe { libc::close(number) };
+}
+
+/// Points each of `streams` to nothing, so that this process keeps none of them open.
+pub fn silence(streams: &[RawFd]) -> io::Result<()> {
+    let null = File::options().read(true).write(true).open("/dev/null")?;
+    for stream in streams {
+        place(&null, *stream)?;
+    }
+    Ok(())
+}
+
+/// Opens `/dev/null` on each standard stream that is closed, so that no other file ends up there by accident.
+pub fn fill_streams() -> io::Result<()> {
+    let closed: Vec<RawFd> = (0..3).filter(|stream| !is_open(*stream)).collect();
+    if closed.is_empty() { Ok(()) } else { silence(&closed) }
+}
+
+/// Our own executable, open by path only: enough to execute it, wherever it lies.
+pub fn own_image() -> io::Result<OwnedFd> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let file = File::options().read(true).custom_flags(libc::O_PATH | libc::O_CLOEXEC).open("/proc/self/exe")?;
+    Ok(file.into())
+}

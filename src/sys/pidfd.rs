@@ -1,0 +1,49 @@
+//! Processes by descriptor: a number can be reused, a descriptor cannot.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+
+use nix::sys::signal::Signal;
+
+/// A handle on one process, wherever its number stands in which namespace.
+#[derive(Debug)]
+pub struct PidFd(OwnedFd);
+
+impl PidFd {
+    /// The process with number `pid` in our namespace.
+    pub fn open(pid: i32) -> io::Result<Self> {
+        // SAFETY: pidfd_open takes two integers.
+        let number = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+        if number < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let number = i32::try_from(number).map_err(io::Error::other)?;
+        // SAFETY: the kernel just returned this descriptor, so it is open and ours alone.
+        Ok(Self(unsafe { OwnedFd::from_raw_fd(number) }))
+    }
+
+    /// Sends `signal`; a process that is gone is fine.
+    pub fn send(&self, signal: Signal) -> io::Result<()> {
+        let fd = self.0.as_raw_fd();
+        let none = std::ptr::null::<libc::siginfo_t>();
+        // SAFETY: a null siginfo makes the kernel fill it in; the other arguments are integers.
+        let sent = unsafe { libc::syscall(libc::SYS_pidfd_send_signal, fd, signal as i32, none, 0) };
+        if sent == 0 {
+            return Ok(());
+        }
+        let error = io::Error::last_os_error();
+        if error.raw_os_error() == Some(libc::ESRCH) { Ok(()) } else { Err(error) }
+    }
+}
+
+impl From<OwnedFd> for PidFd {
+    fn from(fd: OwnedFd) -> Self {
+        Self(fd)
+    }
+}
+
+impl AsFd for PidFd {
+    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
