@@ -3,8 +3,10 @@
 //! Tries the backends of the policy in order: the first that works here and enforces the whole policy runs the target.
 //! The launch is its own probe. Once the target has started there is no second attempt.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 
 use crate::backend::bwrap::Features;
 use crate::backend::{self, Backend, Tools};
@@ -40,8 +42,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Status {
 fn act(invocation: Invocation, host: &Host) -> Result<Status> {
     let Invocation { action, mut layer, env, target, verbosity: _, log_format: _ } = invocation;
     match action {
-        Action::Help(text) | Action::Version(text) => return print(text.as_bytes()),
-        Action::Completions(shell) => return print(&cli::completions(shell)),
+        Action::Help(text) | Action::Version(text) => return print(text.as_bytes(), host),
+        Action::Completions(shell) => return print(&cli::completions(shell), host),
         Action::Run | Action::DryRun(_) | Action::Check { .. } => {}
     }
     layer.env = environment_rules(env, host)?;
@@ -49,20 +51,26 @@ fn act(invocation: Invocation, host: &Host) -> Result<Status> {
     match action {
         Action::Check { json } => {
             let report = check::check(host, &policy)?;
-            print(&report.render(json))?;
+            print(&report.render(json), host)?;
             if report.works() { Ok(Status::Done) } else { Ok(Status::Failed(Kind::Backend)) }
         }
-        Action::DryRun(format) => print(&report::dry_run(&plan_only(&policy, host, &target)?, format)),
+        Action::DryRun(format) => print(&report::dry_run(&plan_only(&policy, host, &target)?, format), host),
         Action::Run | Action::Help(_) | Action::Version(_) | Action::Completions(_) => execute(&policy, host, &target),
     }
 }
 
 /// Writes to standard output what is not the target's; a reader that is gone or a full disk is a failure.
-fn print(bytes: &[u8]) -> Result<Status> {
+fn print(bytes: &[u8], host: &Host) -> Result<Status> {
     let mut out = io::stdout().lock();
-    out.write_all(bytes)
-        .and_then(|()| out.flush())
-        .map_err(|error| Error::text(Kind::Usage, format!("cannot write to standard output: {error}")))?;
+    // What was closed is open by now, and leads nowhere.
+    let written = if host.inherited.closed[1] {
+        Err(io::Error::from_raw_os_error(libc::EBADF))
+    } else {
+        out.write_all(bytes).and_then(|()| out.flush())
+    };
+    written.map_err(|error| {
+        Error::text(Kind::Usage, format!("cannot write to standard output: {}", sys::process::describe(&error)))
+    })?;
     Ok(Status::Done)
 }
 
@@ -75,7 +83,7 @@ fn environment_rules(words: Vec<EnvWord>, host: &Host) -> Result<Vec<crate::poli
                 let name = path.display().to_string();
                 let file = plan::expand(&path, host, host.cwd.as_deref().ok())?;
                 let bytes = std::fs::read(file).map_err(|error| {
-                    let reason = plan::describe(&error);
+                    let reason = sys::process::describe(&error);
                     Error::text(Kind::Policy, format!("cannot read '{name}' (--env-file): {reason}"))
                 })?;
                 rules.extend(crate::policy::env::parse_env_file(&bytes, &name).kind(Kind::Policy)?);
@@ -112,13 +120,14 @@ pub fn prepare(
     let plan = plan::resolve(policy, host, backend, target, attempt)?;
     let bwrap = match backend {
         Backend::Bwrap => {
-            let mut untrusted = vec![plan.workdir.as_path()];
-            untrusted.extend(plan.writable());
-            // A working directory of `/` would distrust everything.
-            untrusted.retain(|path| *path != std::path::Path::new("/"));
+            // A working directory of `/` or `/usr` would distrust the system itself, and so would a write grant of `/`.
+            let system = |path: &Path| plan::base::PROGRAMS.iter().any(|dir| Path::new(dir).starts_with(path));
+            let workdir = Some(plan.workdir.as_path()).filter(|path| !system(path));
+            let writable = plan.writable().filter(|path| *path != Path::new("/"));
+            let untrusted: Vec<_> = workdir.into_iter().chain(writable).collect();
             host.find_bwrap(&untrusted).map_err(|passed_over| diagnose::no_bwrap(&passed_over))?
         }
-        Backend::None => std::path::PathBuf::new(),
+        Backend::None => PathBuf::new(),
     };
     Ok((plan, Tools { bwrap, features: attempt.features }))
 }
@@ -148,10 +157,14 @@ fn all_failed(mut refusals: Vec<(Backend, Error)>) -> Error {
 fn execute(policy: &Policy, host: &Host, target: &[OsString]) -> Result<Status> {
     outer::settle().map_err(|error| Error::text(Kind::Backend, format!("cannot prepare this process: {error}")))?;
     let mut refusals = Vec::new();
+    let mut told = BTreeSet::new();
     for backend in &policy.backends.list {
-        match attempt(policy, host, *backend, target) {
+        match attempt(policy, host, *backend, target, &mut told) {
             Ok(status) => return Ok(status),
-            Err(error) if passes_to_next(&error) => refusals.push((*backend, error)),
+            Err(error) if passes_to_next(&error) => {
+                tracing::info!("backend '{backend}' is passed over: {error}");
+                refusals.push((*backend, error));
+            }
             Err(error) => return Err(error),
         }
     }
@@ -159,13 +172,21 @@ fn execute(policy: &Policy, host: &Host, target: &[OsString]) -> Result<Status> 
 }
 
 /// Runs the target under `backend`, adapting to what the launcher program turns out not to do.
-fn attempt(policy: &Policy, host: &Host, backend: Backend, target: &[OsString]) -> Result<Status> {
+///
+/// `told` is what earlier attempts have warned of; nobody needs to hear it twice.
+fn attempt(
+    policy: &Policy,
+    host: &Host,
+    backend: Backend,
+    target: &[OsString],
+    told: &mut BTreeSet<String>,
+) -> Result<Status> {
     let mut attempt = Attempt::default();
     loop {
         let (plan, tools) = prepare(policy, host, backend, target, attempt)?;
         let launch = backend::launch(&plan, &tools);
         backend::check_size(&launch)?;
-        announce(&plan);
+        announce(&plan, told);
         match outer::run(&plan, &launch, host, false) {
             Outcome::Ended(status) => return Ok(status),
             Outcome::NotExecuted(errno) => return Err(not_executed(&plan, errno)),
@@ -173,7 +194,7 @@ fn attempt(policy: &Policy, host: &Host, backend: Backend, target: &[OsString]) 
                 tracing::debug!("backend '{backend}' did not start: {reason}");
                 match adapt(policy, &tools, attempt, &reason)? {
                     Some(next) => attempt = next,
-                    None => return Err(diagnose::not_started(backend, &reason)),
+                    None => return Err(diagnose::not_started(backend, &tools.bwrap, &reason)),
                 }
             }
         }
@@ -184,24 +205,16 @@ fn attempt(policy: &Policy, host: &Host, backend: Backend, target: &[OsString]) 
 ///
 /// Decided by what the program lists and by what the policy accepts; its error text is no evidence.
 pub fn adapt(policy: &Policy, tools: &Tools, attempt: Attempt, reason: &Reason) -> Result<Option<Attempt>> {
-    if reason.step.is_some() {
+    // The inner stage's own answer is final, and what hangs hangs again.
+    if reason.step.is_some() || reason.hung {
         return Ok(None);
     }
-    if attempt.features == Features::ALL {
-        let features = sys::process::output(&tools.bwrap, "--help")
-            .map(|help| Features::from_help(&String::from_utf8_lossy(&help)));
-        if let Ok(features) = features
-            && features != Features::ALL
-            && features != (Features { perms: false, size: false })
-        {
-            return with_features(policy, attempt, features).map(Some);
-        }
-        if let Ok(features) = features
-            && !features.perms
-            && reason.said.contains("Unknown option")
-        {
-            return with_features(policy, attempt, features).map(Some);
-        }
+    if attempt.features == Features::ALL
+        && let Ok(help) = sys::process::output(&tools.bwrap, "--help")
+        && let Some(features) = Features::from_help(&String::from_utf8_lossy(&help))
+        && features != Features::ALL
+    {
+        return with_features(policy, attempt, features).map(Some);
     }
     if !attempt.host_processes && policy.accepted_gaps.contains(&Protection::Processes) {
         return Ok(Some(Attempt { host_processes: true, ..attempt }));
@@ -225,13 +238,12 @@ fn with_features(policy: &Policy, attempt: Attempt, features: Features) -> Resul
     Ok(Attempt { features, ..attempt })
 }
 
-fn announce(plan: &Plan) {
-    for warning in &plan.warnings {
-        tracing::warn!("{warning}");
-    }
-    for gap in &plan.gaps {
-        if plan.backend != Backend::None {
-            tracing::warn!("not enforced, as accepted: {} ({})", gap.protection, gap.missing);
+fn announce(plan: &Plan, told: &mut BTreeSet<String>) {
+    let gaps = plan.gaps.iter().filter(|_| plan.backend != Backend::None);
+    let gaps = gaps.map(|gap| format!("not enforced, as accepted: {} ({})", gap.protection, gap.missing));
+    for warning in plan.warnings.iter().cloned().chain(gaps) {
+        if told.insert(warning.clone()) {
+            tracing::warn!("{warning}");
         }
     }
     for note in &plan.notes {

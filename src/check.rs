@@ -6,6 +6,7 @@ use crate::backend::{self, Backend};
 use crate::call;
 use crate::diagnose;
 use crate::error::{Error, Kind, Result};
+use crate::exit::Status;
 use crate::host::Host;
 use crate::plan::resolve::Attempt;
 use crate::policy::{Policy, Protection};
@@ -93,13 +94,16 @@ fn rehearse(host: &Host, policy: &Policy, backend: Backend, program: &mut Option
         }
         let launch = backend::launch(&plan, &tools);
         match outer::run(&plan, &launch, host, true) {
-            Outcome::Ended(_) => return Ok(()),
+            Outcome::Ended(Status::Done) => return Ok(()),
+            Outcome::Ended(Status::Exited(_) | Status::Signaled(_) | Status::Failed(_)) => {
+                return Err(Error::text(Kind::Backend, "cannot finish: interrupted by a signal"));
+            }
             Outcome::NotExecuted(errno) => {
                 return Err(Error::text(Kind::Backend, crate::sys::process::reason(errno)));
             }
             Outcome::NotStarted(reason) => match call::adapt(policy, &tools, attempt, &reason)? {
                 Some(next) => attempt = next,
-                None => return Err(diagnose::not_started(backend, &reason)),
+                None => return Err(diagnose::not_started(backend, &tools.bwrap, &reason)),
             },
         }
     }

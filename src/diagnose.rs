@@ -3,6 +3,7 @@
 //! Text of other programs is read here for hints only; nothing is decided by it.
 
 use std::fs;
+use std::path::Path;
 
 use crate::backend::Backend;
 use crate::error::{Error, Kind};
@@ -21,13 +22,16 @@ pub fn no_bwrap(passed_over: &[String]) -> Error {
         .hint("put a bwrap that only root can change into a directory of PATH")
 }
 
-/// A backend failed before the target started.
+/// A backend failed before the target started; `program` is what it started.
 #[must_use]
-pub fn not_started(backend: Backend, reason: &Reason) -> Error {
+pub fn not_started(backend: Backend, program: &Path, reason: &Reason) -> Error {
     let error = Error::text(Kind::Backend, format!("cannot start the sandbox with backend '{backend}': {reason}"));
-    match remedy(reason) {
-        Some(hint) => error.hint(hint),
-        None => error,
+    match (remedy(reason), backend) {
+        (Some(hint), _) => error.hint(hint),
+        (None, Backend::Bwrap) => {
+            error.hint(format!("what was found in PATH as bubblewrap is '{}'", program.display()))
+        }
+        (None, Backend::None) => error,
     }
 }
 
@@ -50,6 +54,11 @@ pub fn remedy(reason: &Reason) -> Option<String> {
         } else {
             "a security module restricts user namespaces here: allow them for bwrap"
         }
+    } else if has("RTM_NEWADDR: File exists") {
+        "this kernel is emulated (gVisor) and lacks what a network of its own takes: run elsewhere"
+    } else if has("Can't find source path") && has("Permission denied") {
+        "inside a sandbox root is not above the permissions of others: run as the owner of that directory, or open its \
+         parents with chmod a+x"
     } else if has("max_*_namespaces exceeded") || has("No space left on device") {
         if sysctl("user/max_user_namespaces").as_deref() == Some("0") {
             "user namespaces are switched off here (user.max_user_namespaces=0): raise the limit, or leave the sandbox \
@@ -57,19 +66,23 @@ pub fn remedy(reason: &Reason) -> Option<String> {
         } else {
             "this is already inside a sandbox that allows no further user namespaces"
         }
-    } else if has("No permissions to create") || has("namespace failed: Operation not permitted") {
+    } else if has("No permissions to creat") || has("namespace failed: Operation not permitted") {
         if sysctl("kernel/unprivileged_userns_clone").as_deref() == Some("0") {
             "user namespaces are switched off for ordinary users here: sysctl kernel.unprivileged_userns_clone=1"
         } else if filtered() {
-            "a system-call filter refuses namespaces here, as inside a container or another sandbox: run the container \
-             with a seccomp profile that allows unshare and clone, or leave the outer sandbox"
+            "this is already inside a container or another sandbox, whose system-call filter refuses new namespaces: \
+             leave it, or run the container with a seccomp profile that allows unshare and clone"
         } else {
-            "the kernel refuses user namespaces here"
+            "the kernel refuses user namespaces here, as it does inside a chroot"
         }
     } else if has("setting up uid map: Read-only file system") {
         "this is already inside a sandbox whose /proc is read-only"
     } else if has("setting up uid map: Operation not permitted") {
         "this is already inside a sandbox that took the capabilities away, or /proc is mounted with hidepid"
+    } else if has("Failed to mount tmpfs: No such file") {
+        "bwrap needs a directory /tmp on the host: make it"
+    } else if reason.text.contains("/proc/self") {
+        "/proc is not mounted here, and nothing can be started without it"
     } else if has("Can't mount proc") {
         "parts of /proc are masked here, as inside a container: run the container with unmasked /proc, or accept that the \
          host's process list shows through with --allow-gap processes"
@@ -85,6 +98,8 @@ pub fn remedy(reason: &Reason) -> Option<String> {
         "grant or mask directories instead of many files"
     } else if has("Unknown option") {
         "this bwrap is too old: 0.4.0 or newer is needed"
+    } else if has("Can't create file at") && has("No such device or address") {
+        "this bwrap is too old to hide a socket: 0.5.0 or newer is needed"
     } else if has("Unexpected capabilities") {
         "this process has capabilities without being root: drop its ambient capabilities first"
     } else if has("Unable to remount") {

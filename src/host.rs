@@ -20,6 +20,10 @@ pub struct Host {
     pub inherited: Inherited,
     /// Whether each of the three standard streams is a terminal.
     pub terminals: [bool; 3],
+    /// Our own executable, as long as it lies where it was started.
+    pub image: Option<PathBuf>,
+    /// Children that this process already has: a shell started them before it became us. Not ours to end.
+    pub children: Vec<nix::unistd::Pid>,
 }
 
 impl Host {
@@ -36,6 +40,8 @@ impl Host {
             environment,
             inherited: Inherited::of_this_process(),
             terminals: [terminal(io::stdin().as_fd()), terminal(io::stdout().as_fd()), terminal(io::stderr().as_fd())],
+            image: std::fs::read_link("/proc/self/exe").ok(),
+            children: crate::sys::process::children(),
         }
     }
 

@@ -37,7 +37,7 @@ pub enum Word {
 }
 
 /// What a descriptor that goes along refers to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum File {
     /// The [`options`](Command::options).
     Options,
@@ -45,6 +45,8 @@ pub enum File {
     Image,
     /// An empty file; each occurrence is a descriptor of its own, since bubblewrap closes each after one use.
     Empty,
+    /// A file of the host, open for reading.
+    Host(PathBuf),
 }
 
 impl<T: Into<OsString>> From<T> for Word {

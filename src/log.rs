@@ -30,7 +30,12 @@ pub fn start(verbosity: Verbosity, format: LogFormat, value: Option<&std::ffi::O
         (false, 2) => LevelFilter::DEBUG,
         (false, _) => LevelFilter::TRACE,
     };
-    let builder = tracing_subscriber::fmt().with_max_level(level).with_writer(io::stderr).with_ansi(false);
+    let builder = tracing_subscriber::fmt()
+        .with_max_level(level)
+        .with_writer(io::stderr)
+        .with_ansi(false)
+        // It would report a standard error that cannot be written to there, and panic.
+        .log_internal_errors(false);
     // A second start, as tests in one process make it, keeps the first.
     let _started = match format {
         LogFormat::Text => builder.event_format(Lines).try_init(),

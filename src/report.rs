@@ -113,13 +113,14 @@ pub fn dry_run((plan, tools): &Planned, format: Format) -> Vec<u8> {
 
 fn word(word: &Word) -> String {
     let file = |file: &File| match file {
-        File::Options => "{options}",
-        File::Image => "{sandbox-run}",
-        File::Empty => "{empty}",
+        File::Options => "{options}".to_owned(),
+        File::Image => "{sandbox-run}".to_owned(),
+        File::Empty => "{empty}".to_owned(),
+        File::Host(path) => format!("{{{}}}", path.display()),
     };
     match word {
         Word::Text(text) => text.display().to_string(),
-        Word::Fd(which) => file(which).to_owned(),
+        Word::Fd(which) => file(which),
         Word::FdPath(which) => format!("/proc/self/fd/{}", file(which)),
     }
 }
@@ -133,6 +134,7 @@ fn mount(op: &MountOp) -> Mount {
         MountOp::Link { at, text } => ("link", at, None, Some(format!("-> {}", text.display()))),
         MountOp::Bind { from, at, write: true, .. } => ("write", at, Some(from), None),
         MountOp::Bind { from, at, write: false, .. } => ("read", at, Some(from), None),
+        MountOp::Copy { from, at } => ("copy", at, Some(from), None),
         MountOp::Proc { at } => ("processes", at, None, None),
         MountOp::Dev { at } => ("devices", at, None, None),
         MountOp::EmptyFile { at } => ("empty file", at, None, None),

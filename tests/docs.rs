@@ -13,6 +13,8 @@ use anyhow::{Context, Result, bail, ensure};
 use clap_complete::Shell;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
+use sandbox_run::backend::Backend;
+use sandbox_run::policy::Protection;
 use sandbox_run::{cli, exit};
 
 /// The scripts by the names under which the shells look for them.
@@ -239,19 +241,40 @@ fn the_man_page_shows_the_exit_status() -> Result<()> {
 
 #[test]
 fn the_readme_shows_the_exit_status() -> Result<()> {
-    const BEGIN: &str = "<!-- exit-table -->\n";
-    const END: &str = "<!-- /exit-table -->";
-    let path = file("README.md");
-    let readme = fs::read_to_string(&path).context("README.md")?;
-    let marks = "README.md has no exit-table marks";
-    let (before, rest) = readme.split_once(BEGIN).context(marks)?;
-    let (table, after) = rest.split_once(END).context(marks)?;
     let mut expected = String::from("| status | when |\n|--:|---|\n");
     for (status, when) in exit::TABLE {
         expected.extend(["| ", status, " | ", when, " |\n"]);
     }
+    table_in_readme("exit-table", &expected)
+}
+
+#[test]
+fn the_readme_shows_what_each_backend_enforces() -> Result<()> {
+    let mut expected = String::from("| protection |");
+    for backend in Backend::ALL {
+        expected.extend([" ", backend.word(), " |"]);
+    }
+    expected.extend(["\n|---|", &"---|".repeat(Backend::ALL.len()), "\n"]);
+    for protection in Protection::ALL {
+        expected.extend(["| ", protection.word(), " |"]);
+        for backend in Backend::ALL {
+            expected.extend([" ", backend.strength(protection).word(), " |"]);
+        }
+        expected.push('\n');
+    }
+    table_in_readme("backend-table", &expected)
+}
+
+/// The README has exactly this table between the marks of that name.
+fn table_in_readme(name: &str, expected: &str) -> Result<()> {
+    let (begin, end) = (format!("<!-- {name} -->\n"), format!("<!-- /{name} -->"));
+    let path = file("README.md");
+    let readme = fs::read_to_string(&path).context("README.md")?;
+    let marks = || format!("README.md has no {name} marks");
+    let (before, rest) = readme.split_once(&begin).with_context(marks)?;
+    let (table, after) = rest.split_once(&end).with_context(marks)?;
     if bless() {
-        fs::write(&path, [before, BEGIN, &expected, END, after].concat())?;
+        fs::write(&path, [before, &begin, expected, &end, after].concat())?;
     } else {
         ensure!(table == expected, "{table}");
     }

@@ -17,7 +17,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// No test takes longer than this; one that would is a hang and fails.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// The program under test.
 pub fn program() -> PathBuf {
@@ -41,6 +41,9 @@ pub fn skip(what: &str, why: &str) {
 pub fn find(program: &str) -> Option<PathBuf> {
     std::env::split_paths(&PATHS).map(|dir| dir.join(program)).find(|path| fs::metadata(path).is_ok())
 }
+
+/// Options that choose each backend in turn and silence its warnings: for what holds under all of them.
+pub const BACKENDS: [[&str; 3]; 2] = [["-q", "-b", "bwrap"], ["-q", "-b", "none"]];
 
 /// PATH of every call.
 pub const PATHS: &str = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin";
@@ -153,9 +156,9 @@ impl World {
             if data.is_dir() {
                 todo.extend(fs::read_dir(&path).expect("directory").map(|entry| entry.expect("entry").path()));
             } else if data.is_symlink() {
-                let _ = write!(text, " -> {}", fs::read_link(&path).expect("link").display());
+                write!(text, " -> {}", fs::read_link(&path).expect("link").display()).expect("text");
             } else if data.is_file() {
-                let _ = write!(text, " {:?}", fs::read(&path).map_err(|error| error.kind()));
+                write!(text, " {:?}", fs::read(&path).map_err(|error| error.kind())).expect("text");
             }
             found.insert(path, text);
         }
@@ -202,6 +205,12 @@ impl Call {
         self
     }
 
+    /// Takes standard input from somewhere else.
+    pub fn stdin_from(mut self, from: impl Into<Stdio>) -> Self {
+        self.command.stdin(from);
+        self
+    }
+
     /// Sends standard output somewhere else.
     pub fn stdout(mut self, to: impl Into<Stdio>) -> Self {
         self.command.stdout(to);
@@ -218,6 +227,12 @@ impl Call {
     pub fn fd(mut self, file: impl Into<OwnedFd>, number: RawFd) -> Self {
         self.files.push((file.into(), number));
         self
+    }
+
+    /// Closes these of the standard streams.
+    pub fn closed(self, streams: &[RawFd]) -> Self {
+        let streams = streams.to_vec();
+        self.before_exec(move || Ok(streams.iter().try_for_each(|stream| nix::unistd::close(*stream))?))
     }
 
     /// Does something in the child right before exec; it may only make system calls.
@@ -312,7 +327,7 @@ impl Running {
                 break status;
             }
             if Instant::now() > deadline {
-                let _ = self.child.kill();
+                let _gone = self.child.kill();
                 panic!("still running after {PATIENCE:?}");
             }
             std::thread::sleep(Duration::from_millis(2));
@@ -455,4 +470,28 @@ pub fn processes_with(text: &str) -> Vec<i32> {
         }
     }
     found
+}
+
+/// A process of this machine, as its `stat` has it.
+pub struct Process {
+    pub pid: i32,
+    /// As `ps` shows it: `T` is stopped, `Z` a zombie.
+    pub state: char,
+    pub parent: i32,
+    pub session: i32,
+}
+
+/// All processes of this machine that can be seen.
+pub fn processes() -> Vec<Process> {
+    let all = fs::read_dir("/proc").expect("/proc").flatten();
+    all.filter_map(|entry| {
+        let pid = entry.file_name().to_str()?.parse().ok()?;
+        let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
+        let mut fields = stat.rsplit_once(") ")?.1.split(' ');
+        let state = fields.next()?.chars().next()?;
+        let parent = fields.next()?.parse().ok()?;
+        let session = fields.nth(1)?.parse().ok()?;
+        Some(Process { pid, state, parent, session })
+    })
+    .collect()
 }

@@ -43,11 +43,11 @@ impl Features {
     /// Everything this backend can make use of.
     pub const ALL: Self = Self { perms: true, size: true };
 
-    /// From what `bwrap --help` lists.
+    /// From what `bwrap --help` lists; `None` when that is no list of bubblewrap's options.
     #[must_use]
-    pub fn from_help(help: &str) -> Self {
+    pub fn from_help(help: &str) -> Option<Self> {
         let has = |option: &str| help.split_whitespace().any(|word| word == option);
-        Self { perms: has("--perms"), size: has("--size") }
+        has("--args").then(|| Self { perms: has("--perms"), size: has("--size") })
     }
 }
 
@@ -87,7 +87,8 @@ pub fn launch(plan: &Plan, program: &Path, features: Features) -> Launch {
         Network::Host => {}
     }
     options.push(["--cap-drop", "ALL"]);
-    options.push(["--die-with-parent"]);
+    // Not `--die-with-parent`: it ends only the half of bubblewrap that is our child, at a moment when the other half may
+    // still wait for a word from it, and would wait for ever. Process 1 ends with the outer stage by the control socket.
     options.push(["--as-pid-1"]);
     // Resolves without a network, unlike a made-up name.
     options.push(["--hostname", "localhost"]);
@@ -142,6 +143,12 @@ impl Options {
                     (false, false) => "--ro-bind",
                 };
                 self.push([option.into(), from.clone().into_os_string(), at.clone().into_os_string()]);
+            }
+            MountOp::Copy { from, at } => {
+                self.perms(0o444);
+                self.push(["--file"]);
+                self.words.push(Word::Fd(File::Host(from.clone())));
+                self.push([at.clone().into_os_string()]);
             }
             MountOp::Proc { at } => self.path("--proc", at),
             MountOp::Dev { at } => self.path("--dev", at),

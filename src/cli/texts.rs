@@ -84,11 +84,11 @@ pub(super) const TEXTS: &[Text] = &[
         short: "Make PATH visible, read-only",
         long: "Make PATH visible at its own place and read-only: a file, or a directory with \
             everything in it. A missing PATH is an error. A read grant inside a write grant is \
-            read-only, in whatever order they were typed. It gives no right to connect to a \
-            socket or to write into a FIFO. What a wider grant, such as '--read /', does not \
-            show: /run, and well-known places of secrets in the home directory (~/.ssh, ~/.aws \
-            and more); a grant of the place itself does. /proc and /dev are always the sandbox's \
-            own; single devices can be granted. Repeatable.",
+            read-only, in whatever order they were typed. A Unix socket or FIFO inside it can \
+            still be used ('--deny-socket' closes one). What a wider grant, such as '--read /', does not \
+            show: /run, and well-known places of secrets (~/.ssh, ~/.aws, /etc/shadow and \
+            more); a grant of the place itself does. /proc and /dev are always the sandbox's \
+            own; single devices can be granted, by '--write'. Repeatable.",
         default: "none",
     },
     Text {
@@ -101,8 +101,10 @@ pub(super) const TEXTS: &[Text] = &[
         id: "write",
         short: "Make PATH visible and writable",
         long: "Make PATH visible at its own place and writable: a file, or a directory with \
-            everything in it. What is written stays on the host. Sockets and FIFOs in it can be \
-            used, except well-known control sockets (see '--allow-socket'). Secrets and /run \
+            everything in it. What is written stays on the host. A single file can be changed \
+            in place but not replaced: for programs that save by renaming, grant its directory. \
+            A rename from one grant to another is one between file systems (EXDEV), with which \
+            mv copes. Sockets and FIFOs in it can be used, except well-known control sockets (see '--allow-socket'). Secrets and /run \
             stay hidden as with '--read'. A missing PATH is an error, unless '--create-missing' \
             is given. Repeatable.",
         default: "none",

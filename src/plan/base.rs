@@ -3,7 +3,10 @@
 //! Lists and nothing else; `resolve` puts them into the view.
 
 /// Top-level system directories. On a merged `/usr` most are links, which are reproduced as links.
-pub const SYSTEM: &[&str] = &["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"];
+pub const SYSTEM: &[&str] = &["usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32"];
+
+/// Where the system keeps its programs.
+pub const PROGRAMS: &[&str] = &["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
 
 /// Entries of `/etc` that programs need and that hold nothing private. Missing ones are left out.
 ///
@@ -38,11 +41,26 @@ pub const ETC: &[&str] = &[
     "timezone",
 ];
 
-/// Trees that belong to the sandbox: nothing below them can be granted or masked, but single device nodes.
+/// Trees that belong to the sandbox: nothing below them can be granted or masked, but devices and [`SHARED`].
 pub const RESERVED: &[&str] = &["/proc", "/dev"];
 
-/// Where control sockets of the host lie; hidden below a grant of the whole host.
-pub const RUNTIME: &[&str] = &["/run", "/var/run"];
+/// A directory of ordinary files inside [`RESERVED`]: private like `/tmp`, what lies below can be granted.
+pub const SHARED: &str = "/dev/shm";
+
+/// Where control sockets of the host lie, from the root; hidden below a grant of the whole host.
+pub const RUNTIME: &[&str] = &["run", "var/run"];
+
+/// What only root can read, from the root: hidden like [`SECRETS`], since the caller may be root.
+pub const ROOT_SECRETS: &[(&str, &str)] = &[
+    ("etc/shadow", "password hashes"),
+    ("etc/shadow-", "password hashes"),
+    ("etc/gshadow", "password hashes"),
+    ("etc/gshadow-", "password hashes"),
+    ("etc/ssl/private", "private keys"),
+    ("etc/ssh/ssh_host_ecdsa_key", "private keys"),
+    ("etc/ssh/ssh_host_ed25519_key", "private keys"),
+    ("etc/ssh/ssh_host_rsa_key", "private keys"),
+];
 
 /// Places below HOME that hold credentials: hidden below any wider grant, shown by a grant of the place itself.
 pub const SECRETS: &[(&str, &str)] = &[

@@ -8,13 +8,20 @@ use std::path::{Component, Path, PathBuf};
 
 use super::base;
 use super::env::{Jobserver, jobserver};
-use super::links::{Link, Walk, walk};
-use super::resolve::describe;
+use super::links::{Link, Walk, walk, walk_from};
 use super::target::{Needed, Target};
 use super::view::{FileKind, Own, Rule, View};
 use crate::error::{Error, Kind, Result};
 use crate::host::Host;
 use crate::policy::{Access, Grant, Missing, Origin, PathRule, Policy};
+use crate::sys::process::describe;
+
+/// Up to this size a system file is copied into the view instead of being mounted there, in bytes.
+const SMALL: u64 = 64 << 10;
+
+fn readable(path: &Path) -> bool {
+    nix::unistd::access(path, nix::unistd::AccessFlags::R_OK).is_ok()
+}
 
 /// A view in the making.
 pub(super) struct Builder<'a> {
@@ -79,6 +86,13 @@ impl<'a> Builder<'a> {
         for rule in &policy.files.protects {
             self.protect(rule)?;
         }
+        // Whoever could write our own file would choose what the next run is started by.
+        if let Some(image) = &self.host.image
+            && let Ok(found) = walk(image)
+            && self.view.writable(&found.end)
+        {
+            self.view.add(&found.end, Rule::Protect, FileKind::File);
+        }
         Ok(())
     }
 
@@ -100,7 +114,7 @@ impl<'a> Builder<'a> {
                         self.notes.push(format!("'{}' ({option}) does not exist and is left out", path.display()));
                         Ok(())
                     }
-                    Missing::Create => self.create(&path).map_err(|reason| refuse(&reason)),
+                    Missing::Create => self.create(&path).map_err(refuse),
                     Missing::Refuse => Err(refuse("no such file or directory").hint(match grant.access {
                         Access::Read => "--read-try skips what does not exist",
                         Access::Write => "--create-missing makes the directory, --write-try skips what does not exist",
@@ -112,29 +126,18 @@ impl<'a> Builder<'a> {
         if found.end == Path::new("/dev") || found.end.starts_with("/proc") {
             return Err(refuse("the sandbox has its own; single device nodes below /dev can be granted"));
         }
+        if rule == Rule::Read && reserved(&found.end) && found.end != Path::new(base::SHARED) {
+            return Err(refuse("a read-only mount keeps nobody from writing to a device")
+                .hint(format!("--write '{}' grants it", grant.path.display())));
+        }
         self.add(&found, rule);
         Ok(())
     }
 
     /// A write grant of a directory that is still to be made.
-    fn create(&mut self, path: &Path) -> std::result::Result<(), String> {
-        let (above, found) = path
-            .ancestors()
-            .skip(1)
-            .find_map(|above| walk(above).ok().map(|found| (above, found)))
-            .ok_or("no such file or directory")?;
-        let rest = path.strip_prefix(above).map_err(|error| error.to_string())?;
-        if !found.metadata.is_dir() {
-            return Err("not a directory".into());
-        }
-        if rest.components().any(|part| part == Component::ParentDir) {
-            return Err("'..' below a directory that does not exist".into());
-        }
-        if std::fs::symlink_metadata(path).is_ok() {
-            return Err("a link that leads nowhere".into());
-        }
-        self.links(&found.links);
-        let made = found.end.join(rest);
+    fn create(&mut self, path: &Path) -> std::result::Result<(), &'static str> {
+        let (links, made) = place(path)?;
+        self.links(&links);
         self.view.add(&made, Rule::Write, FileKind::Directory);
         self.create.push(made);
         Ok(())
@@ -171,7 +174,7 @@ impl<'a> Builder<'a> {
             }
             Err(error) => return Err(refuse(&describe(&error))),
         };
-        if found.end == Path::new("/") || base::RESERVED.iter().any(|tree| found.end.starts_with(tree)) {
+        if found.end == Path::new("/") || reserved(&found.end) {
             return Err(refuse("the sandbox cannot start without it"));
         }
         self.view.add(&found.end, rule, FileKind::of(&found.metadata));
@@ -228,11 +231,15 @@ impl<'a> Builder<'a> {
     /// What is there without anybody asking.
     pub fn defaults(&mut self) -> Result<()> {
         self.system();
-        self.secrets()?;
-        self.start_directory()?;
+        let places = self.secret_places();
+        self.start_directory(&places)?;
         self.home();
-        // Once more: the working directory may show what was not shown before.
-        self.secrets()?;
+        for place in &places {
+            let shown = self.view.decides(&place.end).is_some_and(|(at, _)| at != place.end);
+            if shown && self.view.shows(&place.end) {
+                self.view.add(&place.end, Rule::Secret, place.kind);
+            }
+        }
         for (at, own) in [("/proc", Own::Proc), ("/dev", Own::Dev), ("/dev/shm", Own::Shared), ("/tmp", Own::Shared)] {
             self.view.add(Path::new(at), Rule::Own(own), FileKind::Directory);
         }
@@ -244,30 +251,51 @@ impl<'a> Builder<'a> {
 
     /// System directories and the short list from `/etc`, where no rule speaks of them.
     fn system(&mut self) {
-        for path in base::SYSTEM {
-            self.system_entry(Path::new(path));
+        for name in base::SYSTEM {
+            self.system_entry(Path::new("/"), name);
         }
-        for name in base::ETC {
-            self.system_entry(&Path::new("/etc").join(name));
+        if let Ok(etc) = walk(Path::new("/etc")) {
+            for name in base::ETC {
+                self.system_entry(&etc.end, name);
+            }
         }
     }
 
-    fn system_entry(&mut self, at: &Path) {
-        if self.view.decides(at).is_some() {
+    /// `name` below `directory`, which names no link.
+    fn system_entry(&mut self, directory: &Path, name: &str) {
+        let at = directory.join(name);
+        if self.view.decides(&at).is_some() {
             return;
         }
-        let Ok(found) = walk(at) else { return };
+        let Ok(found) = walk_from(directory, Path::new(name)) else { return };
         match found.links.first() {
             Some(link) if link.at == at && self.view.shows(&found.end) => {
-                self.view.add(at, Rule::Link { text: link.text.clone() }, FileKind::File);
+                self.view.add(&at, Rule::Link { text: link.text.clone() }, FileKind::File);
             }
-            _ => self.view.add(at, Rule::System { from: found.end }, FileKind::of(&found.metadata)),
+            _ => {
+                // Each mount costs bubblewrap a look at all the others.
+                let small = found.metadata.is_file() && found.metadata.len() <= SMALL && readable(&found.end);
+                self.view.add(&at, Rule::System { from: found.end, small }, FileKind::of(&found.metadata));
+            }
         }
     }
 
     /// The working directory, read-only, unless a rule speaks of it.
-    fn start_directory(&mut self) -> Result<()> {
+    fn start_directory(&mut self, secrets: &[Place]) -> Result<()> {
         let workdir = self.workdir;
+        let typed_below = |place: &Path| self.view.decides(workdir).is_some_and(|(at, _)| at.starts_with(place));
+        if let Some(place) = secrets.iter().find(|place| workdir.starts_with(&place.end) && !typed_below(&place.end)) {
+            return Err(Error::text(
+                Kind::Policy,
+                format!(
+                    "cannot start in directory '{}': '{}' holds {} and is not shown by default",
+                    workdir.display(),
+                    place.end.display(),
+                    place.what
+                ),
+            )
+            .hint("--read . shows it, -C DIR starts elsewhere"));
+        }
         if let Some(at) = self.view.hidden_by(workdir) {
             return Err(Error::text(
                 Kind::Policy,
@@ -279,8 +307,7 @@ impl<'a> Builder<'a> {
             )
             .hint("-C DIR starts elsewhere, --read . shows it"));
         }
-        let own = ["/", "/tmp", "/var/tmp"].iter().any(|path| workdir == Path::new(path))
-            || base::RESERVED.iter().any(|tree| workdir.starts_with(tree));
+        let own = ["/", "/tmp", "/var/tmp"].iter().any(|path| workdir == Path::new(path)) || reserved(workdir);
         if !own && !self.view.shows(workdir) {
             self.view.add(workdir, Rule::Workdir, FileKind::Directory);
         }
@@ -291,12 +318,14 @@ impl<'a> Builder<'a> {
     fn home(&mut self) {
         let Some(home) = &self.host.home else { return };
         let (end, links, exists) = match walk(home) {
-            Ok(found) => (found.end, found.links, true),
-            Err(_) => (home.clone(), Vec::new(), false),
+            Ok(found) if found.metadata.is_dir() => (found.end, found.links, true),
+            Ok(_) => return self.notes.push(format!("HOME, '{}', is not a directory", home.display())),
+            Err(_) => match place(home) {
+                Ok((links, end)) => (end, links, false),
+                Err(reason) => return self.notes.push(format!("no private HOME, '{}': {reason}", home.display())),
+            },
         };
-        let taken = end == Path::new("/")
-            || end == Path::new("/tmp")
-            || base::RESERVED.iter().any(|tree| end.starts_with(tree));
+        let taken = end == Path::new("/") || end == Path::new("/tmp") || reserved(&end);
         let decided = match self.view.decides(&end) {
             None => false,
             Some((at, Rule::Workdir)) => at == end || !exists,
@@ -308,44 +337,41 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Hides well-known places of secrets and control sockets that a wider grant would show.
-    fn secrets(&mut self) -> Result<()> {
-        let mut places: Vec<(PathBuf, &str)> = Vec::new();
-        if let Some(home) = &self.host.home {
-            places.extend(base::SECRETS.iter().map(|(name, what)| (home.join(name), *what)));
-        }
-        if let Some(cargo) = self.host.variable("CARGO_HOME") {
-            let cargo = Path::new(cargo);
-            places.extend(["credentials", "credentials.toml"].map(|name| (cargo.join(name), "registry tokens")));
-        }
-        places.extend(base::RUNTIME.iter().map(|path| (PathBuf::from(path), "control sockets")));
-        for (place, what) in places {
-            let Ok(found) = walk(&place) else { continue };
-            if self.workdir.starts_with(&found.end)
-                && self.view.decides(self.workdir).is_none_or(|(at, _)| !at.starts_with(&found.end))
+    /// Well-known places of secrets and control sockets that exist on this host.
+    fn secret_places(&self) -> Vec<Place> {
+        let mut places = Vec::new();
+        let mut look = |directory: &Path, name: &str, what: &'static str| {
+            // Most do not exist: one look each.
+            if std::fs::symlink_metadata(directory.join(name)).is_ok()
+                && let Ok(found) = walk_from(directory, Path::new(name))
             {
-                return Err(Error::text(
-                    Kind::Policy,
-                    format!(
-                        "cannot start in directory '{}': '{}' holds {what} and is not shown by default",
-                        self.workdir.display(),
-                        place.display()
-                    ),
-                )
-                .hint("--read . shows it, -C DIR starts elsewhere"));
+                places.push(Place { kind: FileKind::of(&found.metadata), end: found.end, what });
             }
-            if self.view.shows(&found.end) && self.view.decides(&found.end).is_some_and(|(at, _)| at != found.end) {
-                self.view.add(&found.end, Rule::Secret, FileKind::of(&found.metadata));
+        };
+        if let Some(home) = self.host.home.as_deref().and_then(|home| walk(home).ok()) {
+            for (name, what) in base::SECRETS {
+                look(&home.end, name, what);
             }
         }
-        Ok(())
+        if let Some(cargo) = self.host.variable("CARGO_HOME").and_then(|cargo| walk(Path::new(cargo)).ok()) {
+            for name in ["credentials", "credentials.toml"] {
+                look(&cargo.end, name, "registry tokens");
+            }
+        }
+        for (name, what) in base::ROOT_SECRETS {
+            look(Path::new("/"), name, what);
+        }
+        for name in base::RUNTIME {
+            look(Path::new("/"), name, "control sockets");
+        }
+        places
     }
 
     /// The target and its interpreter: each file alone and each link of the way.
     pub fn program(&mut self, target: &Target) -> Result<()> {
         for needed in &target.files {
             let (Needed::Link { at, .. } | Needed::File(at) | Needed::Directory(at)) = needed;
-            if base::RESERVED.iter().any(|tree| at.starts_with(tree)) {
+            if reserved(at) {
                 continue;
             }
             if let Some(mask) = self.view.hidden_by(at) {
@@ -373,6 +399,37 @@ impl<'a> Builder<'a> {
         }
         Ok(())
     }
+}
+
+/// Whether `path` is a part of the sandbox's own `/proc` or `/dev`.
+fn reserved(path: &Path) -> bool {
+    let shared = Path::new(base::SHARED);
+    base::RESERVED.iter().any(|tree| path.starts_with(tree)) && (path == shared || !path.starts_with(shared))
+}
+
+/// Where `path`, which does not exist, would be made: without links, and the links that lead there.
+fn place(path: &Path) -> std::result::Result<(Vec<Link>, PathBuf), &'static str> {
+    let nothing = "no such file or directory";
+    let (above, found) = path.ancestors().skip(1).find_map(|above| Some((above, walk(above).ok()?))).ok_or(nothing)?;
+    let rest = path.strip_prefix(above).map_err(|_| nothing)?;
+    if !found.metadata.is_dir() {
+        return Err("not a directory");
+    }
+    if rest.components().any(|part| part == Component::ParentDir) {
+        return Err("'..' below a directory that does not exist");
+    }
+    if rest.components().next().is_some_and(|name| std::fs::symlink_metadata(found.end.join(name)).is_ok()) {
+        return Err("a link that leads nowhere");
+    }
+    Ok((found.links, found.end.join(rest)))
+}
+
+/// A place of secrets on this host.
+struct Place {
+    /// Without links.
+    end: PathBuf,
+    kind: FileKind,
+    what: &'static str,
 }
 
 fn word(origin: Origin) -> &'static str {

@@ -32,37 +32,46 @@ pub struct Walk {
 
 /// Follows the absolute `path` to an existing file or directory.
 pub fn walk(path: &Path) -> io::Result<Walk> {
+    walk_from(Path::new("/"), path)
+}
+
+/// Follows `path` from `start`, which is absolute and without links.
+pub fn walk_from(start: &Path, path: &Path) -> io::Result<Walk> {
     let mut todo: Vec<OsString> = reversed(path);
-    let mut end = PathBuf::from("/");
-    let mut metadata = fs::symlink_metadata("/")?;
+    let mut end = start.to_owned();
+    // Not looked at until it is needed: the kernel says itself when it is no directory.
+    let mut metadata = None;
     let mut links = Vec::new();
     while let Some(name) = todo.pop() {
-        if !metadata.is_dir() {
-            return Err(io::Error::from_raw_os_error(libc::ENOTDIR));
-        }
         if name == ".." {
+            if metadata.as_ref().is_some_and(|found: &fs::Metadata| !found.is_dir()) {
+                return Err(io::Error::from_raw_os_error(libc::ENOTDIR));
+            }
             end.pop();
-            metadata = fs::symlink_metadata(&end)?;
+            metadata = None;
             continue;
         }
-        let here = end.join(&name);
-        let found = fs::symlink_metadata(&here)?;
+        end.push(&name);
+        let found = fs::symlink_metadata(&end)?;
         if !found.file_type().is_symlink() {
-            end = here;
-            metadata = found;
+            metadata = Some(found);
             continue;
         }
         if links.len() == MAX_LINKS {
             return Err(io::Error::from_raw_os_error(libc::ELOOP));
         }
-        let text = fs::read_link(&here)?;
+        let text = fs::read_link(&end)?;
         todo.extend(reversed(&text));
+        let at = end.clone();
         if text.is_absolute() {
             end = PathBuf::from("/");
-            metadata = fs::symlink_metadata("/")?;
+        } else {
+            end.pop();
         }
-        links.push(Link { at: here, text });
+        metadata = None;
+        links.push(Link { at, text });
     }
+    let metadata = metadata.map_or_else(|| fs::symlink_metadata(&end), Ok)?;
     Ok(Walk { links, end, metadata })
 }
 

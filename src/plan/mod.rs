@@ -19,7 +19,6 @@ use std::time::Duration;
 
 pub(crate) use build::expand;
 pub use gap::Gap;
-pub(crate) use resolve::describe;
 pub use resolve::resolve;
 pub use view::MountOp;
 
@@ -76,6 +75,7 @@ impl Plan {
             | MountOp::Tmpfs { .. }
             | MountOp::Dir { .. }
             | MountOp::Link { .. }
+            | MountOp::Copy { .. }
             | MountOp::Proc { .. }
             | MountOp::Dev { .. }
             | MountOp::EmptyFile { .. }

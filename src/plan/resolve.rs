@@ -88,7 +88,7 @@ pub fn resolve(policy: &Policy, host: &Host, backend: Backend, argv: &[OsString]
         let words: Vec<_> = gaps.iter().map(|gap| gap.protection).collect();
         warnings.push(format!("backend 'none' isolates nothing; not enforced: {}", words.join(", ")));
     }
-    warn_of_hard_links(&view, &mut warnings);
+    warn_of_hard_links(&view, host.image.as_deref(), &mut warnings);
     Ok(Plan {
         backend,
         argv: argv.to_vec(),
@@ -119,26 +119,20 @@ fn workdir(policy: &Policy, host: &Host) -> Result<PathBuf> {
     let refuse = |what: &Path, reason: &dyn std::fmt::Display| {
         Error::text(Kind::Policy, format!("cannot start in directory '{}': {reason}", what.display()))
     };
-    let cwd = host
-        .cwd
-        .as_ref()
-        .map_err(|error| Error::text(Kind::Policy, format!("cannot find the working directory: {}", describe(error))));
+    let cwd = host.cwd.as_ref().map_err(|error| {
+        Error::text(Kind::Policy, format!("cannot find the working directory: {}", sys::process::describe(error)))
+    });
     let written = match &policy.workdir {
         None => cwd?.clone(),
         Some(path) => super::build::expand(path, host, cwd.ok().map(PathBuf::as_path))?,
     };
-    let found = walk(&written).map_err(|error| refuse(&written, &describe(&error)))?;
+    let found = walk(&written).map_err(|error| refuse(&written, &sys::process::describe(&error)))?;
     if !found.metadata.is_dir() {
         return Err(refuse(&written, &"not a directory"));
     }
     nix::unistd::access(&found.end, AccessFlags::X_OK)
         .map_err(|errno| refuse(&written, &sys::process::reason(errno as i32)))?;
     Ok(found.end)
-}
-
-/// An input/output error in our manner.
-pub(crate) fn describe(error: &std::io::Error) -> String {
-    error.raw_os_error().map_or_else(|| error.to_string(), sys::process::reason)
 }
 
 /// What this host, or this attempt, takes away from the backend.
@@ -196,11 +190,13 @@ fn keep_fds(policy: &Policy, host: &Host, warnings: &mut Vec<String>) -> Result<
     Ok(keep)
 }
 
-/// A name can be masked, another name of the same file cannot: say so, since nobody would look for it.
-fn warn_of_hard_links(view: &View, warnings: &mut Vec<String>) {
-    for (path, shown) in view.promises() {
+/// A rule covers a name, not another name of the same file: say so, since nobody would look for it.
+///
+/// Not of our own file, which nobody asked to cover and which cargo always links twice.
+fn warn_of_hard_links(view: &View, image: Option<&Path>, warnings: &mut Vec<String>) {
+    for path in view.covered().filter(|path| Some(*path) != image) {
         let Ok(metadata) = std::fs::symlink_metadata(path) else { continue };
-        if !shown && !metadata.is_dir() && metadata.nlink() > 1 {
+        if !metadata.is_dir() && metadata.nlink() > 1 {
             warnings.push(format!(
                 "'{}' has {} names on the host (hard links); only this one is covered",
                 path.display(),

@@ -5,7 +5,7 @@
 
 use std::collections::btree_map::Entry as Slot;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 /// One mount operation. Paths are absolute, without links, `.` and `..`.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
@@ -43,6 +43,13 @@ pub enum MountOp {
         /// Whether it is a device node that has to work.
         device: bool,
     },
+    /// A small file of the system, as it is now: as good as a read-only mount of it, and cheaper than one.
+    Copy {
+        /// On the host.
+        from: PathBuf,
+        /// Where.
+        at: PathBuf,
+    },
     /// A process file system of the new process namespace.
     Proc {
         /// Where.
@@ -72,6 +79,8 @@ pub enum Rule {
     System {
         /// Where it lies on the host.
         from: PathBuf,
+        /// Whether it is a file that is quicker copied than mounted.
+        small: bool,
     },
     /// An empty directory that a name passes through.
     Folder,
@@ -182,7 +191,13 @@ impl FileKind {
 impl View {
     /// Adds `rule` at `at`, unless a higher one is there.
     pub fn add(&mut self, at: &Path, rule: Rule, kind: FileKind) {
-        let entry = Entry { rule, directory: kind == FileKind::Directory, device: at.starts_with("/dev") };
+        debug_assert!(
+            at.is_absolute() && !at.components().any(|part| part == Component::ParentDir),
+            "{}",
+            at.display()
+        );
+        let device = at.starts_with("/dev") && !at.starts_with(super::base::SHARED);
+        let entry = Entry { rule, directory: kind == FileKind::Directory, device };
         match self.entries.entry(at.to_owned()) {
             Slot::Vacant(slot) => {
                 slot.insert(entry);
@@ -240,10 +255,13 @@ impl View {
                 continue;
             }
             for parent in at.ancestors().skip(1) {
-                if self.entries.contains_key(parent) || !self.writable(parent) {
+                if !self.writable(parent) {
                     break;
                 }
-                pins.insert(parent.to_owned());
+                // A write grant inside another is a mount as well; what lies between the two is not.
+                if !self.entries.contains_key(parent) {
+                    pins.insert(parent.to_owned());
+                }
             }
         }
         for pin in pins {
@@ -265,7 +283,8 @@ impl View {
         for (at, entry) in &self.entries {
             let parent = at.parent().unwrap_or(root);
             let on_own = self.on_own_file_system(at);
-            let emitted = !entry.rule.hides() || !on_own;
+            let nothing_there = entry.rule.hides() && on_own && !self.shows_below(at);
+            let emitted = !nothing_there;
             if emitted && on_own && parent != root && !self.entries.contains_key(parent) && made.insert(parent) {
                 ops.push(MountOp::Dir { at: parent.to_owned() });
             }
@@ -278,7 +297,7 @@ impl View {
             };
             match &entry.rule {
                 // Nothing of the host is there that would have to be hidden.
-                Rule::Secret | Rule::Mask | Rule::DenySocket if on_own => {}
+                Rule::Secret | Rule::Mask | Rule::DenySocket if nothing_there => {}
                 // Where the host's directory is visible its link is as well.
                 Rule::Folder | Rule::Link { .. } if !on_own => {}
                 Rule::Folder => ops.push(MountOp::Dir { at }),
@@ -300,7 +319,8 @@ impl View {
                     ops.push(MountOp::Tmpfs { at, mode: 0o555, size: MASK_SIZE });
                 }
                 Rule::Secret | Rule::Mask | Rule::DenySocket => ops.push(MountOp::EmptyFile { at }),
-                Rule::System { from } => ops.push(bind(from, false)),
+                Rule::System { from, small: true } if on_own => ops.push(MountOp::Copy { from: from.clone(), at }),
+                Rule::System { from, small: _ } => ops.push(bind(from, false)),
                 Rule::Pin | Rule::Write => ops.push(bind(&at, true)),
                 Rule::Workdir | Rule::Program | Rule::Read | Rule::AllowSocket | Rule::Protect => {
                     ops.push(bind(&at, false));
@@ -315,10 +335,28 @@ impl View {
         self.entries.range(at.to_owned()..).nth(1).is_some_and(|(below, _)| below.starts_with(at))
     }
 
+    /// Whether anything below `at` has to have a place.
+    fn shows_below(&self, at: &Path) -> bool {
+        let mut below = self.entries.range(at.to_owned()..).skip(1).take_while(|(below, _)| below.starts_with(at));
+        below.any(|(_, entry)| !entry.rule.hides())
+    }
+
     /// Whether the place for a mount at `at` is on a file system of the sandbox's own, where it has to be made.
     fn on_own_file_system(&self, at: &Path) -> bool {
         let Some(parent) = at.parent() else { return false };
         self.decides(parent).is_none_or(|(_, rule)| !rule.shows_host())
+    }
+
+    /// Paths at which a rule takes something away that another name of the same file would still give.
+    pub fn covered(&self) -> impl Iterator<Item = &Path> {
+        self.entries
+            .iter()
+            .filter(|(at, entry)| match entry.rule {
+                Rule::Protect => true,
+                Rule::Read => at.parent().is_some_and(|parent| self.writable(parent)),
+                ref rule => rule.hides() && !self.on_own_file_system(at),
+            })
+            .map(|(at, _)| at.as_path())
     }
 
     /// Every path that shows the host's file or has to hide it, for checks from inside: path, whether it shows.

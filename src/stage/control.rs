@@ -90,10 +90,14 @@ pub enum Report {
     Failed(Step, i32),
     /// The target cannot be executed: error number.
     NotExecuted(i32),
+    /// Everything is ready, and there is nothing to start: a rehearsal.
+    Ready,
     /// The target runs; a handle on it goes along.
     Started,
     /// The target stopped.
     Stopped,
+    /// SIGCONT reached the target.
+    Continued,
     /// The target ended by itself.
     Exited(i32),
     /// A signal ended the target.
@@ -110,6 +114,8 @@ impl Report {
             Self::Stopped => (4, 0, 0),
             Self::Exited(code) => (5, 0, code),
             Self::Signaled(signal) => (6, 0, signal),
+            Self::Ready => (7, 0, 0),
+            Self::Continued => (8, 0, 0),
         };
         let mut record = [tag, step, 0, 0, 0, 0];
         record[2..].copy_from_slice(&value.to_ne_bytes());
@@ -126,6 +132,8 @@ impl Report {
             4 => Some(Self::Stopped),
             5 => Some(Self::Exited(value)),
             6 => Some(Self::Signaled(value)),
+            7 => Some(Self::Ready),
+            8 => Some(Self::Continued),
             _ => None,
         }
     }
@@ -151,7 +159,8 @@ impl Outer {
             let received = recvmsg::<()>(self.0.as_raw_fd(), &mut parts, Some(&mut space), MsgFlags::MSG_CMSG_CLOEXEC);
             let received = match received {
                 Ok(received) => received,
-                Err(nix::errno::Errno::ECONNRESET) => return Ok(None),
+                // Said once, when the other end closed with a signal unread, and before what it sent last.
+                Err(nix::errno::Errno::ECONNRESET) => return self.receive(),
                 Err(errno) => return Err(errno.into()),
             };
             (received.bytes, received.cmsgs().ok().and_then(|mut all| all.find_map(descriptor)))
@@ -165,11 +174,11 @@ impl Outer {
             .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "a record that no inner stage sends"))
     }
 
-    /// Passes a signal number on.
+    /// Passes a signal number on. Never waits: an inner stage that is slow or stopped must not stop us.
     pub fn signal(&self, number: i32) -> io::Result<()> {
         let record = number.to_ne_bytes();
         let parts = [IoSlice::new(&record)];
-        sendmsg::<()>(self.0.as_raw_fd(), &parts, &[], MsgFlags::MSG_NOSIGNAL, None)?;
+        sendmsg::<()>(self.0.as_raw_fd(), &parts, &[], MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT, None)?;
         Ok(())
     }
 }
@@ -229,5 +238,21 @@ impl From<Inner> for OwnedFd {
 impl AsFd for Inner {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_word_is_heard_whatever_was_not_read_inside() {
+        let (outer, inner) = pair().unwrap();
+        inner.report(Report::Started, None).unwrap();
+        inner.report(Report::Exited(7), None).unwrap();
+        outer.signal(1).unwrap();
+        drop(inner);
+        let reports: Vec<_> = std::iter::from_fn(|| outer.receive().unwrap()).map(|(report, _)| report).collect();
+        assert_eq!(reports, [Report::Started, Report::Exited(7)]);
     }
 }

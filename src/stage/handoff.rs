@@ -8,11 +8,11 @@ use std::ffi::{CString, OsStr, OsString};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd, RawFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::plan::{Check, Plan};
+use crate::plan::{Check, MountOp, Plan};
 use crate::policy::Network;
 use crate::sys;
 use crate::sys::inherited::Inherited;
@@ -67,6 +67,8 @@ pub struct Handoff {
     pub program: CString,
     /// Directory to start in.
     pub workdir: PathBuf,
+    /// Made read-only by the last operation of the plan: proof that all of them were carried out.
+    pub seal: PathBuf,
     /// Arguments.
     pub argv: Vec<CString>,
     /// Environment, `NAME=VALUE`.
@@ -93,6 +95,14 @@ pub fn isolation(plan: &Plan) -> io::Result<Isolation> {
     })
 }
 
+/// The place that the last mount operation makes read-only; empty when there is no view.
+fn last_seal(plan: &Plan) -> &Path {
+    match plan.view.last() {
+        Some(MountOp::ReadOnly { at }) => at,
+        _ => Path::new(""),
+    }
+}
+
 /// Writes the hand-off for `plan`.
 pub fn write(header: &Header, plan: &Plan) -> io::Result<OwnedFd> {
     let mut bytes = serde_json::to_vec(header)?;
@@ -107,6 +117,7 @@ pub fn write(header: &Header, plan: &Plan) -> io::Result<OwnedFd> {
     };
     push(plan.target.literal.as_os_str().as_bytes())?;
     push(plan.workdir.as_os_str().as_bytes())?;
+    push(last_seal(plan).as_os_str().as_bytes())?;
     for word in &plan.argv {
         push(word.as_bytes())?;
     }
@@ -138,7 +149,9 @@ pub fn read(file: impl AsFd, nonce: &str) -> Option<Handoff> {
     let [arguments, variables, checks] = header.counts;
     let mut string = || strings.next().and_then(|text| CString::new(text).ok());
     let program = string()?;
-    let workdir = PathBuf::from(OsString::from_vec(string()?.into_bytes()));
+    let mut path = || Some(PathBuf::from(OsString::from_vec(string()?.into_bytes())));
+    let workdir = path()?;
+    let seal = path()?;
     let argv = (0..arguments).map(|_| string()).collect::<Option<Vec<_>>>()?;
     let environment = (0..variables).map(|_| string()).collect::<Option<Vec<_>>>()?;
     let paths = (0..checks).map(|_| string()).collect::<Option<Vec<_>>>()?;
@@ -155,5 +168,5 @@ pub fn read(file: impl AsFd, nonce: &str) -> Option<Handoff> {
             same,
         })
         .collect();
-    Some(Handoff { header, program, workdir, argv, environment, checks })
+    Some(Handoff { header, program, workdir, seal, argv, environment, checks })
 }

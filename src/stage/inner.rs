@@ -12,12 +12,12 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal, kill};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{Pid, getpid, pipe2};
 
 use super::control::{Inner, Report, Step};
 use super::handoff::{self, Handoff, Isolation, MARKER};
 use super::supervise::FORWARDED;
+use crate::sys::process::{Change, changed_child};
 use crate::{seccomp, sys};
 
 /// The status of a stage that could not do its work; nobody takes it for the target's, since a report goes before it.
@@ -32,14 +32,20 @@ pub fn claim() {
     let Some((number, nonce)) = marker.to_str().and_then(|text| text.split_once(' ')) else { return };
     let Some(file) = number.parse().ok().and_then(sys::fd::lend) else { return };
     let Some(handoff) = handoff::read(file, nonce) else { return };
+    // Without isolation the outer stage needs no new program; whoever asks for that by a marker made it up.
+    if handoff.header.isolation.is_none() {
+        return;
+    }
     let Some(control) = sys::fd::adopt(handoff.header.control) else { return };
     let control = Inner::from(control);
     let failure = match run(&handoff, &control) {
         Ok(status) => sys::process::exit_now(status),
         Err(failure) => failure,
     };
-    // Without a reader nobody is left to tell.
-    let _told = control.report(failure.report(), None);
+    if control.report(failure.report(), None).is_err() {
+        // The outer stage is gone, or there never was one: then this is somebody's terminal.
+        let _told = writeln!(io::stderr(), "sandbox-run: cannot go on with a run that nobody started: {MARKER} is set");
+    }
     sys::process::exit_now(FAILED);
 }
 
@@ -50,6 +56,8 @@ pub fn in_process(handoff: &Handoff, control: &Inner) -> Infallible {
         Ok(status) => sys::process::exit_now(status),
         Err(failure) => {
             let _told = control.report(failure.report(), None);
+            // Not process 1, with which everything would end: the target may run already.
+            sys::process::kill_children(&[]);
             sys::process::exit_now(FAILED)
         }
     }
@@ -97,8 +105,7 @@ fn run(handoff: &Handoff, control: &Inner) -> Result<i32, Failure> {
         }
     }
     if header.rehearsal {
-        control.report(Report::Started, Some(handle.as_fd())).at(Step::Handle)?;
-        control.report(Report::Exited(0), None).at(Step::Handle)?;
+        control.report(Report::Ready, None).at(Step::Handle)?;
         return Ok(0);
     }
     if header.isolation.is_none() {
@@ -124,6 +131,8 @@ fn run(handoff: &Handoff, control: &Inner) -> Result<i32, Failure> {
     if outer_is_gone(control) {
         return Ok(FAILED);
     }
+    // What was sent to the process group so far is not for this process, and there was no target to have it.
+    while let Ok(Some(_)) = signals.read_signal() {}
     let target = sys::process::fork(|| start(handoff, &streams, errors.into())).at(Step::Fork)?;
     drop(streams);
     release_descriptors(header.keep.iter().copied(), header.isolation.is_none()).at(Step::Descriptors)?;
@@ -137,8 +146,8 @@ fn run(handoff: &Handoff, control: &Inner) -> Result<i32, Failure> {
             return Ok(FAILED);
         }
     }
-    Watch { control, signals, target, shared_session: !header.new_session, seen: Vec::new(), stopped: false }
-        .until_the_end()
+    let shared_session = !header.new_session;
+    Watch { control, signals, target, shared_session, seen: Vec::new(), stopped: false, urgent: false }.until_the_end()
 }
 
 /// What the kernel says has to agree with what was planned.
@@ -172,12 +181,11 @@ fn verify_view(handoff: &Handoff) -> Result<(), Failure> {
             return Err(Failure(Step::View, 0));
         }
     }
-    // `/dev` is made read-only after everything else that every view has.
-    let flags = nix::sys::statvfs::statvfs("/dev").at(Step::Incomplete)?.flags();
+    let flags = nix::sys::statvfs::statvfs(&handoff.seal).at(Step::Incomplete)?.flags();
     if flags.contains(nix::sys::statvfs::FsFlags::ST_RDONLY) { Ok(()) } else { Err(Failure(Step::Incomplete, 0)) }
 }
 
-/// Whether the outer stage died before the target started: a parent-death signal may have been armed too late.
+/// Whether the outer stage died before the target started: nothing else ends what it left behind.
 fn outer_is_gone(control: &Inner) -> bool {
     let mut polled = [PollFd::new(control.as_fd(), PollFlags::POLLIN)];
     poll(&mut polled, PollTimeout::ZERO).is_err()
@@ -266,6 +274,8 @@ struct Watch<'a> {
     /// Signals that reached this process because they were sent to the whole process group, the target included.
     seen: Vec<i32>,
     stopped: bool,
+    /// Whether a signal just passed on must not wait for a stopped target to go on.
+    urgent: bool,
 }
 
 impl Watch<'_> {
@@ -274,6 +284,9 @@ impl Watch<'_> {
             if let Some(end) = self.reap()? {
                 let _told = self.control.report(end, None);
                 return Ok(0);
+            }
+            if std::mem::take(&mut self.urgent) && self.stopped {
+                let _sent = kill(self.target, Signal::SIGCONT);
             }
             let mut polled = [
                 PollFd::new(self.control.as_fd(), PollFlags::POLLIN),
@@ -289,7 +302,7 @@ impl Watch<'_> {
                 let Ok(Some(number)) = self.control.receive() else {
                     // The outer stage is gone. As process 1 it is enough to end; elsewhere each child is killed.
                     if getpid() != Pid::from_raw(1) {
-                        sys::process::kill_children();
+                        sys::process::kill_children(&[]);
                     }
                     return Ok(FAILED);
                 };
@@ -300,21 +313,24 @@ impl Watch<'_> {
 
     /// Takes in every child that changed its state; the target's end is returned.
     fn reap(&mut self) -> Result<Option<Report>, Failure> {
-        let flags = WaitPidFlag::WNOHANG | WaitPidFlag::WUNTRACED | WaitPidFlag::WCONTINUED;
         loop {
-            match waitpid(None, Some(flags)) {
-                Ok(WaitStatus::Exited(pid, code)) if pid == self.target => return Ok(Some(Report::Exited(code))),
-                Ok(WaitStatus::Signaled(pid, signal, _)) if pid == self.target => {
-                    return Ok(Some(Report::Signaled(signal as i32)));
-                }
-                Ok(WaitStatus::Stopped(pid, _)) if pid == self.target => {
+            let (pid, change) = match changed_child() {
+                Ok(Some(changed)) => changed,
+                Ok(None) => return Ok(None),
+                Err(Errno::EINTR) => continue,
+                Err(errno) => return Err(Failure(Step::Signals, errno as i32)),
+            };
+            if pid != self.target {
+                continue;
+            }
+            match change {
+                Change::Exited(code) => return Ok(Some(Report::Exited(code))),
+                Change::Signaled(signal) => return Ok(Some(Report::Signaled(signal))),
+                Change::Stopped => {
                     self.stopped = true;
                     self.control.report(Report::Stopped, None).at(Step::Signals)?;
                 }
-                Ok(WaitStatus::Continued(pid)) if pid == self.target => self.stopped = false,
-                Ok(WaitStatus::StillAlive) => return Ok(None),
-                Ok(_) | Err(Errno::EINTR) => {}
-                Err(errno) => return Err(Failure(Step::Signals, errno as i32)),
+                Change::Continued => self.stopped = false,
             }
         }
     }
@@ -340,9 +356,10 @@ impl Watch<'_> {
             // Gone is as good as told.
             let _sent = kill(self.target, signal);
         }
-        let ends = matches!(signal, Signal::SIGTERM | Signal::SIGINT | Signal::SIGHUP | Signal::SIGQUIT);
-        if ends && self.stopped {
-            let _sent = kill(self.target, Signal::SIGCONT);
+        if signal == Signal::SIGCONT {
+            // Not sent is what the next read of the socket says.
+            let _told = self.control.report(Report::Continued, None);
         }
+        self.urgent |= matches!(signal, Signal::SIGTERM | Signal::SIGINT | Signal::SIGHUP | Signal::SIGQUIT);
     }
 }

@@ -40,6 +40,8 @@ pub struct Reason {
     pub text: String,
     /// What the launcher program printed on its standard error.
     pub said: String,
+    /// Whether it was still at it when its time was over.
+    pub hung: bool,
 }
 
 impl fmt::Display for Reason {
@@ -50,11 +52,21 @@ impl fmt::Display for Reason {
     }
 }
 
+impl Reason {
+    /// What we could not do on the way to the launcher.
+    fn of(what: &str, error: &io::Error) -> Self {
+        Self { step: None, text: format!("cannot {what}: {}", describe(error)), said: String::new(), hung: false }
+    }
+}
+
 impl From<io::Error> for Reason {
     fn from(error: io::Error) -> Self {
-        let text = error.raw_os_error().map_or_else(|| error.to_string(), sys::process::reason);
-        Self { step: None, text, said: String::new() }
+        Self { step: None, text: describe(&error), said: String::new(), hung: false }
     }
+}
+
+fn describe(error: &io::Error) -> String {
+    error.raw_os_error().map_or_else(|| error.to_string(), sys::process::reason)
 }
 
 impl From<nix::errno::Errno> for Reason {
@@ -70,6 +82,8 @@ pub fn settle() -> io::Result<()> {
     nix::sys::prctl::set_child_subreaper(true)?;
     // A caller that ignores SIGCHLD would make every wait fail.
     sys::signals::default(Signal::SIGCHLD)?;
+    // Under a limit on file sizes a memory file that becomes too large shall be an error and not our death.
+    sys::signals::ignore(Signal::SIGXFSZ)?;
     let mut watched = FORWARDED.to_vec();
     watched.push(Signal::SIGCHLD);
     sys::signals::block_only(&watched)?;
@@ -96,6 +110,8 @@ pub struct Started {
     pub signals: SignalFd,
     /// The launcher's standard error.
     pub messages: Messages,
+    /// Whether no target is to be started.
+    pub rehearsal: bool,
 }
 
 /// What a launcher program prints, kept in memory: it must not mix with what the target prints.
@@ -132,7 +148,9 @@ fn start(plan: &Plan, launch: &Launch, host: &Host, rehearsal: bool) -> Result<S
         inherited: host.inherited,
         new_session: plan.new_session,
         isolation: match launch {
-            Launch::Program(_) => Some(handoff::isolation(plan)?),
+            Launch::Program(_) => {
+                Some(handoff::isolation(plan).map_err(|error| Reason::of("read /proc/self/ns", &error))?)
+            }
             Launch::InProcess => None,
         },
         by_shell: plan.target.script_without_shebang,
@@ -155,15 +173,18 @@ fn start(plan: &Plan, launch: &Launch, host: &Host, rehearsal: bool) -> Result<S
         Launch::InProcess => {
             let handoff = handoff::read(&file, &header.nonce)
                 .ok_or_else(|| io::Error::other("the hand-off cannot be read back"))?;
-            // The copy adopts its own duplicates of the streams by number and never returns here.
-            let launcher = sys::process::fork(|| super::inner::in_process(&handoff, &inner))?;
+            // The copy adopts its own duplicates of the streams by number and never returns here. Our end of the socket
+            // is not for it: with that it would never see that we are gone.
+            let ours = outer.as_fd().as_raw_fd();
+            let launcher = sys::process::fork(|| {
+                drop(sys::fd::adopt(ours));
+                super::inner::in_process(&handoff, &inner)
+            })?;
             drop(streams);
             launcher
         }
     };
-    // Whoever reads what the target writes must see the end when the target closes it.
-    sys::fd::silence(&[0, 1])?;
-    Ok(Started { launcher, control: outer, signals, messages: Messages(messages) })
+    Ok(Started { launcher, control: outer, signals, messages: Messages(messages), rehearsal })
 }
 
 /// Sixteen random bytes in hexadecimal.
@@ -238,17 +259,22 @@ impl Prepared {
     /// In the child: becomes the launcher. Says why not on the descriptor that is its standard error.
     fn execute(&self, passed: &Passed, keep: &[RawFd], messages: std::os::fd::BorrowedFd) -> std::convert::Infallible {
         use std::io::Write;
-        let reason = self.become_launcher(passed, keep, messages);
+        let (what, reason) = self.become_launcher(passed, keep, messages);
         let text = sys::process::reason(reason.raw_os_error().unwrap_or(0));
-        let _told = writeln!(io::stderr(), "{}: {text}", self.program.to_string_lossy());
+        let _told = writeln!(io::stderr(), "cannot {what} {}: {text}", self.program.to_string_lossy());
         sys::process::exit_now(125)
     }
 
-    fn become_launcher(&self, passed: &Passed, keep: &[RawFd], messages: std::os::fd::BorrowedFd) -> io::Error {
+    fn become_launcher(
+        &self,
+        passed: &Passed,
+        keep: &[RawFd],
+        messages: std::os::fd::BorrowedFd,
+    ) -> (&'static str, io::Error) {
         let prepared = || -> io::Result<()> {
-            nix::sys::prctl::set_pdeathsig(Some(Signal::SIGKILL))?;
-            sys::fd::silence(&[0, 1])?;
+            // First, so that what goes wrong from here on is read as the launcher's words.
             sys::fd::place(messages, 2)?;
+            sys::fd::silence(&[0, 1])?;
             for fd in passed.files.iter().map(AsRawFd::as_raw_fd).chain(keep.iter().copied()) {
                 sys::fd::set_cloexec(fd, false)?;
             }
@@ -260,8 +286,8 @@ impl Prepared {
             Ok(())
         };
         match prepared() {
-            Ok(()) => sys::process::exec(&self.program, &self.argv, &self.environment).into(),
-            Err(error) => error,
+            Ok(()) => ("execute", sys::process::exec(&self.program, &self.argv, &self.environment).into()),
+            Err(error) => ("prepare the start of", error),
         }
     }
 }
@@ -274,6 +300,10 @@ fn render(word: &Word, passed: &mut Passed) -> io::Result<OsString> {
     };
     let opened = match file {
         launch::File::Image => sys::fd::own_image()?,
+        launch::File::Host(path) => {
+            let open = File::open(path);
+            open.map_err(|error| io::Error::new(error.kind(), format!("'{}': {error}", path.display())))?.into()
+        }
         launch::File::Empty => sys::fd::sealed(c"empty", b"")?,
         launch::File::Options => return Err(io::Error::other("an option list inside an option list")),
     };

@@ -36,21 +36,9 @@ extern "C" fn record() {
             ignored |= bit(signal);
         }
     }
-    let mut blocked = 0_u64;
-    // SAFETY: all-zero bytes are a valid signal set.
-    let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
-    // SAFETY: a null new set only queries; `set` is valid for writes.
-    if unsafe { libc::sigprocmask(libc::SIG_BLOCK, std::ptr::null(), &raw mut set) } == 0 {
-        for signal in 1..=LAST_SIGNAL {
-            // SAFETY: `set` was filled by the kernel; an unknown number gives -1, which is not 1.
-            if unsafe { libc::sigismember(&raw const set, signal) } == 1 {
-                blocked |= bit(signal);
-            }
-        }
-    }
     CLOSED_STREAMS.store(closed, Ordering::Relaxed);
     IGNORED.store(ignored, Ordering::Relaxed);
-    BLOCKED.store(blocked, Ordering::Relaxed);
+    BLOCKED.store(super::signals::blocked(), Ordering::Relaxed);
     RECORDED.store(true, Ordering::Release);
 }
 

@@ -1,9 +1,16 @@
 //! Fork, exec and facts about this process.
 
 use std::ffi::{CStr, CString};
-use std::io;
+use std::io::{self, Read};
+use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
 
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{Signal, killpg};
 use nix::unistd::{ForkResult, Pid};
 
 /// Runs `child` in a copy of this process and returns its number; `child` never returns here.
@@ -86,27 +93,87 @@ pub fn has_capabilities() -> io::Result<bool> {
     Ok(false)
 }
 
-/// The system's name for an error number, lower case as in our messages.
+/// The system's text for an error number, lower case as in our messages.
 #[must_use]
 pub fn reason(errno: i32) -> String {
-    let text = nix::errno::Errno::from_raw(errno).desc();
+    let text = io::Error::from_raw_os_error(errno).to_string();
+    // The library adds the number, which says nothing to a reader.
+    let text = text.split(" (os error").next().unwrap_or(&text);
     let mut chars = text.chars();
     chars.next().map_or_else(String::new, |first| first.to_lowercase().chain(chars).collect())
 }
 
-/// Kills every child of this process and, where it is a subreaper, their orphans after them, until none is left.
+/// An input/output error in the same manner.
+#[must_use]
+pub fn describe(error: &io::Error) -> String {
+    error.raw_os_error().map_or_else(|| error.to_string(), reason)
+}
+
+/// What became of a child.
+///
+/// In plain numbers, because nix knows no real-time signals and refuses a status that holds one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// It exited with this status.
+    Exited(i32),
+    /// This signal ended it.
+    Signaled(i32),
+    /// It stopped.
+    Stopped,
+    /// It goes on.
+    Continued,
+}
+
+/// Takes in a child that ended, stopped or went on; `None` when none did. ECHILD when there are no children.
+pub fn changed_child() -> nix::Result<Option<(Pid, Change)>> {
+    let flags = libc::WNOHANG | libc::WUNTRACED | libc::WCONTINUED;
+    let mut status = 0;
+    // SAFETY: `status` is valid for writes; with WNOHANG the call returns at once.
+    let pid = nix::errno::Errno::result(unsafe { libc::waitpid(-1, &raw mut status, flags) })?;
+    if pid == 0 {
+        return Ok(None);
+    }
+    let change = if libc::WIFEXITED(status) {
+        Change::Exited(libc::WEXITSTATUS(status))
+    } else if libc::WIFSTOPPED(status) {
+        Change::Stopped
+    } else if libc::WIFCONTINUED(status) {
+        Change::Continued
+    } else {
+        Change::Signaled(libc::WTERMSIG(status))
+    };
+    Ok(Some((Pid::from_raw(pid), change)))
+}
+
+/// Whether child `pid` has ended; it is not taken in.
+#[must_use]
+pub fn has_ended(pid: Pid) -> bool {
+    // SAFETY: all-zero bytes are a valid siginfo.
+    let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+    // SAFETY: `info` is valid for writes; with WNOHANG the call returns at once.
+    let asked = unsafe { libc::waitid(libc::P_PID, pid.as_raw().cast_unsigned(), &raw mut info, flags) };
+    // SAFETY: waitid fills in this field, and leaves the zero when there is nothing to tell.
+    asked == 0 && unsafe { info.si_pid() } != 0
+}
+
+/// Kills every child of this process but those in `spare` and, where it is a subreaper, their orphans after them, until
+/// none is left.
 ///
 /// Bounded: a process that forks faster than it can be killed is given up after two seconds.
-pub fn kill_children() {
-    use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+pub fn kill_children(spare: &[Pid]) {
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(2);
     while std::time::Instant::now() < deadline {
-        for child in children() {
+        let doomed: Vec<_> = children().into_iter().filter(|child| !spare.contains(child)).collect();
+        if doomed.is_empty() {
+            return;
+        }
+        for child in doomed {
             // Gone is as good as killed.
             let _sent = nix::sys::signal::kill(child, nix::sys::signal::Signal::SIGKILL);
         }
-        match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
-            Ok(WaitStatus::StillAlive) => std::thread::sleep(std::time::Duration::from_millis(1)),
+        match changed_child() {
+            Ok(None) => std::thread::sleep(std::time::Duration::from_millis(1)),
             Ok(_) => {}
             Err(_) => return,
         }
@@ -114,7 +181,8 @@ pub fn kill_children() {
 }
 
 /// The children of this process, which has one thread.
-fn children() -> Vec<Pid> {
+#[must_use]
+pub fn children() -> Vec<Pid> {
     let pid = nix::unistd::getpid();
     std::fs::read_to_string(format!("/proc/self/task/{pid}/children"))
         .unwrap_or_default()
@@ -124,13 +192,41 @@ fn children() -> Vec<Pid> {
 }
 
 /// What `program` prints on standard output when it is started with one argument and no environment.
+///
+/// Bounded by two seconds and 64 KiB: it is asked after it failed, and may hang. Nothing of it is left.
 #[allow(clippy::disallowed_methods, reason = "sys is where processes are started")]
-pub fn output(program: &std::path::Path, argument: &str) -> io::Result<Vec<u8>> {
-    let done = std::process::Command::new(program)
+pub fn output(program: &Path, argument: &str) -> io::Result<Vec<u8>> {
+    const PATIENCE: Duration = Duration::from_secs(2);
+    const LIMIT: u64 = 64 << 10;
+    let mut child = std::process::Command::new(program)
         .arg(argument)
         .env_clear()
-        .stdin(std::process::Stdio::null())
-        .stderr(std::process::Stdio::null())
-        .output()?;
-    Ok(done.stdout)
+        .process_group(0)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()?;
+    let mut bytes = Vec::new();
+    let deadline = Instant::now() + PATIENCE;
+    if let Some(mut pipe) = child.stdout.take() {
+        let mut part = [0; 4096];
+        while bytes.len() as u64 <= LIMIT {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let mut polled = [PollFd::new(pipe.as_fd(), PollFlags::POLLIN)];
+            match poll(&mut polled, PollTimeout::try_from(left).unwrap_or(PollTimeout::ZERO)) {
+                Ok(0) => break,
+                Err(nix::errno::Errno::EINTR) => continue,
+                Ok(_) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+            match pipe.read(&mut part)? {
+                0 => break,
+                length => bytes.extend_from_slice(&part[..length]),
+            }
+        }
+    }
+    // The group, since what is found under that name may be a script with children.
+    let _sent = killpg(Pid::from_raw(child.id().cast_signed()), Signal::SIGKILL);
+    child.wait()?;
+    Ok(bytes)
 }

@@ -1,0 +1,134 @@
+//! Cost of a launch against a hand-written `bwrap` line that builds the same view, interleaved in one run.
+//!
+//! `cargo bench --bench launch [-- ROUNDS]`; `SANDBOX_RUN_BIN` names another build of the program. Prints medians and their
+//! ratios: absolute times are the machine's, ratios are ours.
+
+#![allow(clippy::disallowed_methods, clippy::print_stdout, clippy::expect_used, clippy::cast_precision_loss)]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+fn main() {
+    let rounds = std::env::args().skip(1).find_map(|word| word.parse().ok()).unwrap_or(200);
+    let program =
+        std::env::var_os("SANDBOX_RUN_BIN").map_or_else(|| env!("CARGO_BIN_EXE_sandbox-run").into(), PathBuf::from);
+    println!("program: {}", program.display());
+    let top = tempfile::tempdir_in("/var/tmp").expect("temporary directory");
+    for grants in [0, 10, 100, 500] {
+        let options = grant_options(top.path(), grants);
+        let rounds = if grants > 50 { rounds / 10 } else { rounds };
+        compare(&program, &options, rounds.max(5), &format!("{grants} extra grants"));
+    }
+    many_at_once(&program, 100);
+    memory(&program);
+}
+
+fn grant_options(top: &Path, count: usize) -> Vec<String> {
+    (0..count)
+        .flat_map(|number| {
+            let dir = top.join(format!("grants-{count}/{number}"));
+            std::fs::create_dir_all(&dir).expect("directory");
+            ["--read".to_owned(), dir.display().to_string()]
+        })
+        .collect()
+}
+
+/// Our call, and the line a careful person would write for the same view.
+fn lines(program: &Path, options: &[String]) -> (Command, Command) {
+    let mut ours = Command::new(program);
+    ours.args(options).args(["--", "/bin/true"]);
+    let plan = Command::new(program)
+        .args(["--dry-run=json"])
+        .args(options)
+        .args(["--", "/bin/true"])
+        .output()
+        .expect("dry run");
+    let plan: serde_json::Value = serde_json::from_slice(&plan.stdout).expect("plan");
+    let words = plan["launcher"]["options"].as_array().expect("options");
+    let mut theirs = Command::new(plan["launcher"]["program"].as_str().expect("bwrap"));
+    let mut words = words.iter().filter_map(|word| word.as_str()).peekable();
+    while let Some(word) = words.next() {
+        match word {
+            // Our own inner stage is process 1; a hand-written line uses bubblewrap's.
+            "--as-pid-1" => {}
+            // A person mounts what we hand over as a descriptor.
+            "--file" => {
+                let file = words.next().expect("file").trim_matches(['{', '}']);
+                theirs.args(["--ro-bind", file, words.next().expect("place")]);
+            }
+            "--perms" if words.peek() == Some(&"0444") => drop(words.next()),
+            word => drop(theirs.arg(word)),
+        }
+    }
+    theirs.args(["--new-session", "--", "/bin/true"]);
+    for command in [&mut ours, &mut theirs] {
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+    }
+    (ours, theirs)
+}
+
+fn time(command: &mut Command) -> Duration {
+    let start = Instant::now();
+    let status = command.status().expect("starts");
+    let took = start.elapsed();
+    assert!(status.success(), "{command:?} failed");
+    took
+}
+
+fn median(times: &mut [Duration]) -> f64 {
+    times.sort_unstable();
+    times[times.len() / 2].as_secs_f64() * 1e3
+}
+
+fn compare(program: &Path, options: &[String], rounds: usize, name: &str) {
+    let (mut ours, mut theirs) = lines(program, options);
+    let (mut mine, mut other) = (Vec::new(), Vec::new());
+    for _ in 0..rounds {
+        mine.push(time(&mut ours));
+        other.push(time(&mut theirs));
+    }
+    let (mine, other) = (median(&mut mine), median(&mut other));
+    println!("{name}: sandbox-run {mine:.2} ms, bwrap {other:.2} ms, ratio {:.2}", mine / other);
+}
+
+/// All started before the first is awaited; time per launch.
+fn many_at_once(program: &Path, count: usize) {
+    let (mut ours, mut theirs) = lines(program, &[]);
+    let burst = |command: &mut Command| {
+        let start = Instant::now();
+        let children: Vec<_> = (0..count).map(|_| command.spawn().expect("starts")).collect();
+        for mut child in children {
+            assert!(child.wait().expect("wait").success(), "one of {count} at once failed");
+        }
+        start.elapsed() / u32::try_from(count).expect("count")
+    };
+    let (mut mine, mut other) = (Vec::new(), Vec::new());
+    for _ in 0..5 {
+        mine.push(burst(&mut ours));
+        other.push(burst(&mut theirs));
+    }
+    let (mine, other) = (median(&mut mine), median(&mut other));
+    println!("{count} at once, per launch: sandbox-run {mine:.2} ms, bwrap {other:.2} ms, ratio {:.2}", mine / other);
+}
+
+/// Proportional memory of all processes of one run but the target.
+fn memory(program: &Path) {
+    let mut ours = Command::new(program);
+    let mut child = ours.args(["--", "sleep", "5"]).stdin(Stdio::null()).spawn().expect("starts");
+    std::thread::sleep(Duration::from_millis(500));
+    let mut kib = 0;
+    let mut todo = vec![child.id().to_string()];
+    while let Some(pid) = todo.pop() {
+        let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+        // The target is the only one without children.
+        if !children.trim().is_empty() {
+            let rollup = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
+            let pss = rollup.lines().find_map(|line| line.strip_prefix("Pss:")).unwrap_or_default();
+            kib += pss.trim().trim_end_matches(" kB").parse::<u64>().unwrap_or_default();
+        }
+        todo.extend(children.split_whitespace().map(str::to_owned));
+    }
+    child.wait().expect("wait");
+    println!("memory of outer stage, bwrap and inner stage together: {kib} KiB proportional");
+}

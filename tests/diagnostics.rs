@@ -1,0 +1,83 @@
+//! What the program says itself: nothing by default, on standard error only, the same run whatever is said.
+
+use std::fs::File;
+
+use crate::harness::World;
+
+const SCRIPT: &str = "cat; echo out; echo err >&2; exit 5";
+
+/// Options and value of `SANDBOX_RUN_LOG`, and whether they make it talk.
+const WAYS: &[(&[&str], Option<&str>, bool)] = &[
+    (&[], None, false),
+    (&["-q"], None, false),
+    (&["-v"], None, true),
+    (&["-vv"], None, true),
+    (&["-v", "-v", "-v"], None, true),
+    (&["--log-format", "json"], None, false),
+    (&["--log-format", "text"], None, false),
+    (&["-v", "--log-format", "json"], None, true),
+    (&["-vvv", "--log-format", "json"], None, true),
+    (&[], Some("debug"), true),
+    (&[], Some("info"), true),
+    (&[], Some("warn"), false),
+    (&[], Some("error"), false),
+    (&[], Some("off"), false),
+    (&[], Some("nonsense"), false),
+    (&[], Some(""), false),
+    (&["-q"], Some("trace"), false),
+    (&["-v"], Some("error"), true),
+    (&["--log-format", "json"], Some("debug"), true),
+];
+
+#[test]
+fn the_run_is_the_same_whatever_is_said() {
+    let world = World::new();
+    for (options, variable, talks) in WAYS {
+        let mut call = world.sh(*options, SCRIPT).stdin("in\n").env("PASSED_VALUE", "v4lue");
+        if let Some(value) = variable {
+            call = call.env("SANDBOX_RUN_LOG", value);
+        }
+        let done = call.done().code(5).stdout("in\nout\n").stderr_lacks("v4lue");
+        let json = options.contains(&"json");
+        let mut said = done.stderr.lines().filter(|line| *line != "err").peekable();
+        assert_eq!(said.peek().is_some(), *talks, "{options:?} {variable:?}: {}", done.stderr);
+        for line in said {
+            if json {
+                let line: serde_json::Value = serde_json::from_str(line).expect("a JSON line");
+                assert!(line["level"].is_string() && line["message"].is_string(), "{line}");
+            } else {
+                assert!(line.starts_with("sandbox-run: "), "{line}");
+            }
+        }
+        assert_eq!(done.stderr.matches("err\n").count(), 1, "{}", done.stderr);
+    }
+}
+
+#[test]
+fn warnings_can_be_silenced_and_errors_cannot() {
+    let world = World::new();
+    let run = |options: &[&str], command: &[&str]| world.run([options, &["-b", "none"], command].concat()).done();
+    run(&[], &["true"]).code(0).stderr_has("sandbox-run: warning: backend 'none'");
+    run(&["-q"], &["true"]).is(0, "", "");
+    for options in [&[][..], &["-q"], &["-v"]] {
+        let done = run(options, &["--mask", "x", "true"]).code(125).stdout("");
+        assert!(done.stderr.lines().any(|line| line.starts_with("sandbox-run: cannot enforce")), "{}", done.stderr);
+        assert!(done.stderr.lines().any(|line| line.starts_with("sandbox-run: hint: ")), "{}", done.stderr);
+    }
+    let done = run(&["-q", "--log-format", "json"], &["--mask", "x", "true"]).code(125).stdout("");
+    let lines: Vec<serde_json::Value> = done.stderr.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(lines.iter().all(|line| line["level"] == "ERROR") && lines.len() == 2, "{lines:?}");
+    assert!(lines[0]["message"].as_str().unwrap().starts_with("cannot enforce"), "{lines:?}");
+    world.run(["--log-format", "xml", "true"]).done().refused(125, &["xml"]);
+}
+
+#[test]
+fn nowhere_to_say_it_is_no_failure() {
+    let world = World::new();
+    let full = || File::options().write(true).open("/dev/full").unwrap();
+    for options in [&["-v"][..], &["-vvv", "--log-format", "json"], &["-b", "none"]] {
+        world.sh(options, "echo out; exit 5").stderr(full()).done().code(5).stdout("out\n");
+        world.sh(options, "echo out; exit 5").closed(&[2]).done().code(5).stdout("out\n");
+    }
+    world.run(["-r", "missing", "true"]).stderr(full()).done().code(125).stdout("");
+}
