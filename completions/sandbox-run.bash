@@ -23,7 +23,7 @@ _sandbox__run() {
 
     case "${cmd}" in
         sandbox__run)
-            opts="-b -r -w -C -e -v -q -h -V --backend --allow-gap --check --json --read --read-try --write --write-try --create-missing --mask --protect --workdir --tmp-size --net --deny-socket --allow-socket --env --env-file --no-default-env --keep-fd --keep-jobserver --new-session --kill-after --dry-run --verbose --quiet --log-format --completions --help --version"
+            opts="-b -p -r -w -C -e -v -q -h -V --backend --allow-gap --check --json --profile --policy --policy-payload --policy-fd --print-policy --read --read-try --write --write-try --create-missing --mask --protect --workdir --tmp-size --net --deny-socket --allow-socket --env --env-file --no-default-env --keep-fd --keep-jobserver --new-session --kill-after --dry-run --verbose --quiet --log-format --completions --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -45,6 +45,56 @@ _sandbox__run() {
                     ;;
                 --allow-gap)
                     COMPREPLY=($(compgen -W "files-read files-write masks network sockets processes privileges environment" -- "${cur}"))
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o nospace
+                    fi
+                    return 0
+                    ;;
+                --profile)
+                    COMPREPLY=("${cur}")
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o nospace
+                    fi
+                    return 0
+                    ;;
+                -p)
+                    COMPREPLY=("${cur}")
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o nospace
+                    fi
+                    return 0
+                    ;;
+                --policy)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
+                --policy-payload)
+                    COMPREPLY=("${cur}")
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o nospace
+                    fi
+                    return 0
+                    ;;
+                --policy-fd)
+                    COMPREPLY=("${cur}")
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o nospace
+                    fi
+                    return 0
+                    ;;
+                --print-policy)
+                    COMPREPLY=($(compgen -W "json toml payload" -- "${cur}"))
                     if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
                         compopt -o nospace
                     fi

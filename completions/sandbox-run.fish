@@ -9,6 +9,13 @@ sockets\t''
 processes\t''
 privileges\t''
 environment\t''"
+complete -c sandbox-run -s p -l profile -d 'Apply a profile' -r -f
+complete -c sandbox-run -l policy -d 'Read settings from a file' -r -F
+complete -c sandbox-run -l policy-payload -d 'Take settings from base64url JSON' -r -f
+complete -c sandbox-run -l policy-fd -d 'Read a payload from a descriptor' -r -f
+complete -c sandbox-run -l print-policy -d 'Print the policy and run nothing' -r -f -a "json\t''
+toml\t''
+payload\t''"
 complete -c sandbox-run -s r -l read -d 'Make PATH visible, read-only' -r -F
 complete -c sandbox-run -l read-try -d 'Like --read, skipped when PATH is missing' -r -F
 complete -c sandbox-run -s w -l write -d 'Make PATH visible and writable' -r -F

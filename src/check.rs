@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
+use crate::attempt;
 use crate::backend::{self, Backend};
-use crate::call;
 use crate::diagnose;
 use crate::error::{Error, Kind, Result};
 use crate::exit::Status;
@@ -88,20 +88,20 @@ fn rehearse(host: &Host, policy: &Policy, backend: Backend, program: &mut Option
     let target = ["/bin/sh".into()];
     let mut attempt = Attempt::default();
     loop {
-        let (plan, tools) = call::prepare(policy, host, backend, &target, attempt)?;
+        let (plan, tools) = attempt::prepare(policy, host, backend, &target, attempt)?;
         if backend == Backend::Bwrap {
             *program = Some(tools.bwrap.display().to_string());
         }
         let launch = backend::launch(&plan, &tools);
         match outer::run(&plan, &launch, host, true) {
             Outcome::Ended(Status::Done) => return Ok(()),
-            Outcome::Ended(Status::Exited(_) | Status::Signaled(_) | Status::Failed(_)) => {
+            Outcome::Ended(Status::Exited(_) | Status::Signaled(_) | Status::Interrupted | Status::Failed(_)) => {
                 return Err(Error::text(Kind::Backend, "cannot finish: interrupted by a signal"));
             }
             Outcome::NotExecuted(errno) => {
                 return Err(Error::text(Kind::Backend, crate::sys::process::reason(errno)));
             }
-            Outcome::NotStarted(reason) => match call::adapt(policy, &tools, attempt, &reason)? {
+            Outcome::NotStarted(reason) => match attempt::adapt(policy, &tools, attempt, &reason)? {
                 Some(next) => attempt = next,
                 None => return Err(diagnose::not_started(backend, &tools.bwrap, &reason)),
             },

@@ -22,6 +22,8 @@ pub enum Status {
     Exited(u8),
     /// The target ran and a signal ended it.
     Signaled(i32),
+    /// Ctrl-C on the terminal that the target shared with us ended it: `main` lets the same signal end this process.
+    Interrupted,
     /// The target never started.
     Failed(Kind),
 }
@@ -34,6 +36,7 @@ impl Status {
             Self::Done => 0,
             Self::Exited(code) => code,
             Self::Signaled(signal) => u8::try_from(128 + signal).unwrap_or(u8::MAX - 1),
+            Self::Interrupted => 130,
             Self::Failed(kind) => match kind {
                 Kind::Usage | Kind::Policy | Kind::Gap | Kind::Backend => 125,
                 Kind::NotExecutable => 126,

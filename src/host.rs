@@ -20,6 +20,8 @@ pub struct Host {
     pub inherited: Inherited,
     /// Whether each of the three standard streams is a terminal.
     pub terminals: [bool; 3],
+    /// Path of the first of these terminals.
+    pub terminal: Option<PathBuf>,
     /// Our own executable, as long as it lies where it was started.
     pub image: Option<PathBuf>,
     /// Children that this process already has: a shell started them before it became us. Not ours to end.
@@ -33,13 +35,17 @@ impl Host {
         let environment: Vec<_> = std::env::vars_os().collect();
         let home =
             value(&environment, "HOME").map(PathBuf::from).filter(|home| home.is_absolute()).or_else(home_of_user);
-        let terminal = |fd: std::os::fd::BorrowedFd| nix::unistd::isatty(fd).unwrap_or(false);
+        let (stdin, stdout, stderr) = (io::stdin(), io::stdout(), io::stderr());
+        let streams = [stdin.as_fd(), stdout.as_fd(), stderr.as_fd()];
+        let terminals = streams.map(|stream| nix::unistd::isatty(stream).unwrap_or(false));
+        let first = streams.iter().zip(terminals).find(|(_, terminal)| *terminal).map(|(stream, _)| stream);
         Self {
             cwd: std::env::current_dir(),
             home,
             environment,
             inherited: Inherited::of_this_process(),
-            terminals: [terminal(io::stdin().as_fd()), terminal(io::stdout().as_fd()), terminal(io::stderr().as_fd())],
+            terminals,
+            terminal: first.and_then(|stream| nix::unistd::ttyname(stream).ok()),
             image: std::fs::read_link("/proc/self/exe").ok(),
             children: crate::sys::process::children(),
         }

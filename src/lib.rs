@@ -22,6 +22,7 @@
 //!
 //! [`call`] walks this way once; `main` renders and leaves. The library is the program's own: it promises no stable interface.
 
+pub mod attempt;
 pub mod backend;
 pub mod call;
 pub mod check;

@@ -2,9 +2,15 @@
 
 use std::process::ExitCode;
 
-use sandbox_run::{call, stage};
+use sandbox_run::exit::Status;
+use sandbox_run::{call, stage, sys};
 
 fn main() -> ExitCode {
     stage::inner::claim();
-    ExitCode::from(call::run(std::env::args_os().skip(1)).code())
+    let status = call::run(std::env::args_os().skip(1));
+    if status == Status::Interrupted {
+        // A shell leaves its loop only when its child died of Ctrl-C, not when it reports that something else did.
+        sys::signals::die_of_interrupt();
+    }
+    ExitCode::from(status.code())
 }

@@ -2,22 +2,24 @@
 
 use serde::Serialize;
 
+use crate::attempt::Planned;
 use crate::backend;
-use crate::call::Planned;
 use crate::cli::Format;
 use crate::launch::{File, Launch, Word};
 use crate::log::escape;
 use crate::plan::{Gap, MountOp};
-use crate::policy::Network;
+use crate::policy::{Access, Network, Origin, Policy};
 
 #[derive(Serialize)]
 struct DryRun<'a> {
+    policy_sha256: String,
     backend: &'static str,
     command: String,
     arguments: Vec<String>,
     workdir: String,
     network: &'static str,
     new_session: bool,
+    settings: Vec<Decision>,
     kill_after_ms: u128,
     kept_descriptors: Vec<i32>,
     mounts: Vec<Mount>,
@@ -28,6 +30,15 @@ struct DryRun<'a> {
     notes: &'a [String],
     #[serde(skip_serializing_if = "Option::is_none")]
     launcher: Option<Launcher>,
+}
+
+/// Who decided what: a path with its rule, or a single setting.
+#[derive(Serialize)]
+struct Decision {
+    setting: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path: Option<String>,
+    from: String,
 }
 
 #[derive(Serialize)]
@@ -62,10 +73,11 @@ struct Launcher {
 
 /// What a run of this plan would do.
 #[must_use]
-pub fn dry_run((plan, tools): &Planned, format: Format) -> Vec<u8> {
+pub fn dry_run((plan, tools): &Planned, policy: &Policy, hash: String, format: Format) -> Vec<u8> {
     let text = |path: &std::path::Path| path.display().to_string();
     let names = |names: &[std::ffi::OsString]| names.iter().map(|name| name.display().to_string()).collect();
     let report = DryRun {
+        policy_sha256: hash,
         backend: plan.backend.word(),
         command: text(&plan.target.exec),
         arguments: names(&plan.argv),
@@ -75,6 +87,7 @@ pub fn dry_run((plan, tools): &Planned, format: Format) -> Vec<u8> {
             Network::Host => "host",
         },
         new_session: plan.new_session,
+        settings: settings(policy),
         kill_after_ms: plan.kill_after.as_millis(),
         kept_descriptors: plan.keep_fds.iter().copied().collect(),
         mounts: plan.view.iter().map(mount).collect(),
@@ -109,6 +122,33 @@ pub fn dry_run((plan, tools): &Planned, format: Format) -> Vec<u8> {
         }
         Format::Text => report.text().into_bytes(),
     }
+}
+
+/// Everything that somebody asked for, by whom.
+fn settings(policy: &Policy) -> Vec<Decision> {
+    let single =
+        policy.origins.iter().map(|(key, origin)| Decision { setting: key, path: None, from: origin.to_string() });
+    let path = |setting, path: &std::path::Path, origin: &Origin| Decision {
+        setting,
+        path: Some(path.display().to_string()),
+        from: origin.to_string(),
+    };
+    let grants = policy.files.grants.iter().map(|grant| {
+        let setting = match grant.access {
+            Access::Read => "read",
+            Access::Write => "write",
+        };
+        path(setting, &grant.path, &grant.origin)
+    });
+    let rules = [
+        ("mask", &policy.files.masks),
+        ("protect", &policy.files.protects),
+        ("allow socket", &policy.allow_sockets),
+        ("deny socket", &policy.deny_sockets),
+    ];
+    let rules =
+        rules.iter().flat_map(|(setting, rules)| rules.iter().map(|rule| path(setting, &rule.path, &rule.origin)));
+    single.chain(grants).chain(rules).collect()
 }
 
 fn word(word: &Word) -> String {
@@ -152,6 +192,7 @@ impl DryRun<'_> {
     fn text(&self) -> String {
         let mut lines = vec![
             format!("backend: {}", self.backend),
+            format!("policy sha256: {}", self.policy_sha256),
             format!("command: {}", self.command),
             format!("arguments: {}", quoted(&self.arguments)),
             format!("working directory: {}", self.workdir),
@@ -160,6 +201,10 @@ impl DryRun<'_> {
         ];
         if !self.kept_descriptors.is_empty() {
             lines.push(format!("kept descriptors: {:?}", self.kept_descriptors));
+        }
+        for Decision { setting, path, from } in &self.settings {
+            let path = path.as_ref().map(|path| format!(" '{path}'")).unwrap_or_default();
+            lines.push(format!("setting: {setting}{path} from {from}"));
         }
         lines.push(format!("mounts ({}):", self.mounts.len()));
         for mount in &self.mounts {

@@ -160,6 +160,10 @@ fn a_limit_that_leaves_no_room_is_a_refusal_and_not_a_death() {
         run(0, &["true"]).refused(125, &["file too large"]);
         run(1 << 20, &["sh", "-c", "ulimit -f; exit 3"]).is(3, "2048\n", "");
         // The signal is the command's again.
-        run(1 << 20, &["sh", "-c", "dd if=/dev/zero of=/tmp/large-$$ bs=1M count=2 2>/dev/null"]).code(128 + 25);
+        run(
+            1 << 20,
+            &["sh", "-c", "f=$(mktemp); trap 'rm $f' EXIT; dd if=/dev/zero of=$f bs=1M count=2 2>/dev/null; exit $?"],
+        )
+        .code(128 + 25);
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use sandbox_run::backend::Backend;
 use sandbox_run::backend::bwrap::{self, Features};
-use sandbox_run::config::{Layer, merge};
+use sandbox_run::config::{Layer, Set, merge};
 use sandbox_run::launch::{Command, File, Launch, Word};
 use sandbox_run::plan::env::Environment;
 use sandbox_run::plan::target::Target;
@@ -99,6 +99,7 @@ fn plan(view: Vec<MountOp>, network: Network) -> Plan {
         view,
         create: Vec::new(),
         checks: Vec::new(),
+        hidden: sandbox_run::plan::hidden::Scan::default(),
         network,
         host_processes: false,
         scope_sockets: false,
@@ -258,47 +259,52 @@ proptest! {
     /// Flags over the defaults: what was typed is there, in order, and what was not typed stays closed.
     #[test]
     fn merging_loses_nothing(layer in layer()) {
-        let policy = merge(layer.clone());
-        prop_assert_eq!(&policy, &merge(layer.clone()));
+        let policy = merge([layer.clone()]);
+        let network = layer.network.as_ref().map(|set| set.value);
+        prop_assert_eq!(&policy, &merge([layer.clone()]));
         prop_assert_eq!(&policy.files.grants, &layer.grants);
         prop_assert_eq!(&policy.files.masks, &layer.masks);
         prop_assert_eq!(&policy.files.protects, &layer.protects);
         prop_assert_eq!(&policy.deny_sockets, &layer.deny_sockets);
         prop_assert_eq!(&policy.allow_sockets, &layer.allow_sockets);
         prop_assert_eq!(&policy.accepted_gaps, &layer.accepted_gaps);
-        prop_assert_eq!(policy.network, layer.network.unwrap_or(Network::Off));
-        prop_assert_eq!(policy.env.defaults, layer.env_defaults.unwrap_or(true));
+        prop_assert_eq!(policy.network, network.unwrap_or(Network::Off));
+        prop_assert_eq!(policy.env.defaults, layer.env_defaults.as_ref().is_none_or(|set| set.value));
         prop_assert!(!policy.backends.list.is_empty());
         if layer.backends.is_none() {
             prop_assert!(!policy.backends.list.contains(&Backend::None), "nobody asked for no sandbox");
         }
         // The defaults alone ask for nothing, so that `none` gives them up; every typed restriction asks.
-        prop_assert!(merge(Layer::default()).asked.is_empty());
+        prop_assert!(merge([Layer::default()]).asked.is_empty());
         let asks = |holds: bool, protection| !holds || policy.asked.contains(&protection);
-        prop_assert!(asks(layer.network == Some(Network::Off), Protection::Network));
+        prop_assert!(asks(network == Some(Network::Off), Protection::Network));
         prop_assert!(asks(!layer.masks.is_empty(), Protection::Masks));
         prop_assert!(asks(!layer.grants.is_empty(), Protection::FilesRead));
         prop_assert!(asks(!layer.grants.is_empty(), Protection::FilesWrite));
         prop_assert!(asks(!layer.protects.is_empty(), Protection::FilesWrite));
         prop_assert!(asks(layer.tmp_size.is_some(), Protection::FilesWrite));
         prop_assert!(asks(!layer.deny_sockets.is_empty(), Protection::Sockets));
-        prop_assert!(layer.network != Some(Network::Host) || !policy.asked.contains(&Protection::Network));
+        prop_assert!(network != Some(Network::Host) || !policy.asked.contains(&Protection::Network));
     }
 
     /// One more restriction never takes back what was asked for.
     #[test]
     fn more_restrictions_ask_for_more(layer in layer(), rule in rule(), which in 0..4_usize) {
-        let before = merge(layer.clone()).asked;
+        let before = merge([layer.clone()]).asked;
         let mut more = layer;
         match which {
             0 => more.masks.push(rule),
             1 => more.protects.push(rule),
             2 => more.deny_sockets.push(rule),
-            _ => more.network = Some(Network::Off),
+            _ => more.network = Some(typed(Network::Off)),
         }
-        let after = merge(more).asked;
+        let after = merge([more]).asked;
         prop_assert!(after.is_superset(&before) && !after.is_empty());
     }
+}
+
+fn typed<T>(value: T) -> Set<T> {
+    Set::new(value, Origin::Flag("--typed"))
 }
 
 fn rule() -> impl Strategy<Value = PathRule> {
@@ -313,6 +319,7 @@ fn layer() -> impl Strategy<Value = Layer> {
         path,
         access,
         missing,
+        file_only: false,
         origin: Origin::Flag("--read"),
     });
     let gaps = prop::collection::btree_set(prop::sample::select(Protection::ALL.to_vec()), 0..3);
@@ -323,16 +330,16 @@ fn layer() -> impl Strategy<Value = Layer> {
     (lists, scalars).prop_map(|((grants, masks, protects, allow_sockets, deny_sockets, accepted_gaps), scalars)| {
         let (backends, tmp_size, network, env_defaults) = scalars;
         Layer {
-            backends,
+            backends: backends.map(typed),
             accepted_gaps,
             grants,
             masks,
             protects,
-            tmp_size,
-            network,
+            tmp_size: tmp_size.map(typed),
+            network: network.map(typed),
             allow_sockets,
             deny_sockets,
-            env_defaults,
+            env_defaults: env_defaults.map(typed),
             ..Layer::default()
         }
     })

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use crate::harness::{PATHS, World, program};
 
 /// A file of the project; where the tests run elsewhere, the copy beside them.
-fn project(name: &str) -> PathBuf {
+pub fn project(name: &str) -> PathBuf {
     let top = std::env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from);
     top.join(name)
 }
@@ -41,4 +41,14 @@ fn the_examples_of_the_readme_do_what_they_show() {
 #[test]
 fn the_examples_of_the_integrations_do_what_they_show() {
     run_examples("docs/integrations.md");
+}
+
+#[test]
+fn the_examples_of_the_profiles_do_what_they_show() {
+    run_examples("docs/profiles.md");
+}
+
+#[test]
+fn the_examples_of_the_policies_do_what_they_show() {
+    run_examples("docs/policy.md");
 }

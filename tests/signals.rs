@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::fs::File;
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::{Signal, killpg};
+use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::{Pid, setsid};
 
 use crate::harness::{Call, Running, World, eventually, processes, processes_with, program};
@@ -280,11 +280,16 @@ fn stop_and_continue_go_along() {
     }
 }
 
+/// The processes below `pid`, one under the other.
+fn chain(pid: i32) -> Vec<i32> {
+    let all = processes();
+    let child = |pid: i32| all.iter().find(|process| process.parent == pid).map(|process| process.pid);
+    std::iter::successors(child(pid), |pid| child(*pid)).collect()
+}
+
 #[test]
-fn stops_and_continues_in_a_row_leave_nothing_stopped() {
-    for (first, options) in
-        [(Signal::SIGSTOP, WRITABLE[0]), (Signal::SIGTSTP, WRITABLE[0]), (Signal::SIGSTOP, WRITABLE[1])]
-    {
+fn an_old_stop_is_not_repeated() {
+    for options in WRITABLE {
         let world = World::new();
         let script = format!("trap 'echo usr >> log' USR1; trap 'exit 9' TERM; {LOOP}");
         let call = world.sh([options, &["--new-session", "never"]].concat(), &script);
@@ -292,14 +297,64 @@ fn stops_and_continues_in_a_row_leave_nothing_stopped() {
         let running = call.before_exec(own_group).spawn();
         assert!(eventually(|| world.has("w/ready")));
         let group = Pid::from_raw(running.pid());
-        for round in 0..100 {
-            killpg(group, first).expect("signal");
-            std::thread::sleep(Duration::from_micros(round * 20));
+        let command = chain(running.pid())[if options.contains(&"bwrap") { 2 } else { 1 }];
+        // While the program cannot look, the command stops and goes on.
+        running.signal(Signal::SIGSTOP);
+        assert!(eventually(|| is_stopped(running.pid())));
+        killpg(group, Signal::SIGTSTP).expect("signal");
+        assert!(eventually(|| is_stopped(command)));
+        // Until the report of it is on the way.
+        std::thread::sleep(Duration::from_millis(100));
+        killpg(group, Signal::SIGCONT).expect("signal");
+        // And until it has come to a wrong conclusion, if it does.
+        std::thread::sleep(Duration::from_millis(100));
+        running.signal(Signal::SIGUSR1);
+        assert!(eventually(|| world.has("w/log")), "it listens");
+        running.signal(Signal::SIGTERM);
+        running.done().is(9, "", "");
+    }
+}
+
+#[test]
+fn a_stage_that_cannot_listen_loses_no_signal() {
+    for options in WRITABLE {
+        let world = World::new();
+        let options = [options, &["--kill-after", "1h"]].concat();
+        let running = begin(&world, &options, &format!("trap : USR1; trap 'exit 9' TERM; {LOOP}"));
+        let inner = Pid::from_raw(chain(running.pid())[usize::from(options.contains(&"bwrap"))]);
+        kill(inner, Signal::SIGSTOP).expect("signal");
+        // Far more than a socket holds.
+        for _ in 0..2000 {
+            running.signal(Signal::SIGUSR1);
+            std::thread::sleep(Duration::from_micros(20));
+        }
+        running.signal(Signal::SIGTERM);
+        std::thread::sleep(Duration::from_millis(100));
+        kill(inner, Signal::SIGCONT).expect("signal");
+        running.done().is(9, "", "");
+    }
+}
+
+#[test]
+fn stops_and_continues_in_a_row_leave_nothing_stopped() {
+    for options in WRITABLE {
+        let world = World::new();
+        let script = format!("trap 'echo usr >> log' USR1; trap 'exit 9' TERM; {LOOP}");
+        let call = world.sh([options, &["--new-session", "never"]].concat(), &script);
+        let own_group = || Ok(nix::unistd::setpgid(Pid::from_raw(0), Pid::from_raw(0))?);
+        let running = call.before_exec(own_group).spawn();
+        assert!(eventually(|| world.has("w/ready")));
+        let group = Pid::from_raw(running.pid());
+        for round in 0..60 {
+            killpg(group, Signal::SIGSTOP).expect("signal");
+            std::thread::sleep(Duration::from_micros(round * 30));
             killpg(group, Signal::SIGCONT).expect("signal");
             std::thread::sleep(Duration::from_micros(round % 10 * 100));
+            running.signal(Signal::SIGUSR1);
+            let heard = eventually(|| world.has("w/log"));
+            assert!(heard, "round {round}: it listens no more");
+            std::fs::remove_file(world.path("w/log")).expect("file");
         }
-        running.signal(Signal::SIGUSR1);
-        assert!(eventually(|| world.has("w/log")), "{first} and SIGCONT: it still listens");
         running.signal(Signal::SIGTERM);
         running.done().is(9, "", "");
     }

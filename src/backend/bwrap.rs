@@ -69,6 +69,7 @@ pub fn launch(plan: &Plan, program: &Path, features: Features) -> Launch {
         environment: _,
         create: _,
         checks: _,
+        hidden: _,
         scope_sockets: _,
         new_session: _,
         keep_fds: _,

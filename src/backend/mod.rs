@@ -1,7 +1,7 @@
 //! The mechanisms that enforce a plan, and how far each one does.
 //!
 //! The set is closed: an enum, one match to launch. Each backend has a file with the same three parts in the same order:
-//! `strength`, a constant table; `launch`, pure, from plan to [`Launch`](crate::launch::Launch); private functions.
+//! `strength`, a constant table; `launch`, pure, from plan to [`Launch`]; private functions.
 
 pub mod bwrap;
 pub mod none;

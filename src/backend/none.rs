@@ -34,6 +34,7 @@ pub fn launch(plan: &Plan) -> Launch {
         view: _,
         create: _,
         checks: _,
+        hidden: _,
         network: _,
         host_processes: _,
         scope_sockets: _,

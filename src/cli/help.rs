@@ -125,7 +125,7 @@ mod tests {
         assert_eq!(default("tmp-size").parse::<Size>().unwrap().bytes(), DEFAULT_TMP_SIZE);
         let kill_after = default("kill-after").parse::<Span>().unwrap().duration();
         assert_eq!(kill_after, layer::DEFAULT_KILL_AFTER);
-        let policy = |words: &[&str]| config::merge(parse(words.iter().map(OsString::from)).unwrap().layer);
+        let policy = |words: &[&str]| config::merge([parse(words.iter().map(OsString::from)).unwrap().layer]);
         let silent = policy(&["x"]);
         let typed = policy(&["--net", default("net"), "--new-session", default("new-session"), "x"]);
         assert_eq!((silent.network, silent.new_session), (typed.network, typed.new_session));

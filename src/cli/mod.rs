@@ -23,7 +23,7 @@ use clap::error::ErrorKind;
 pub use help::{ENVIRONMENT, EXAMPLES, command, completions};
 
 use crate::backend::Backend;
-use crate::config::Layer;
+use crate::config::{Layer, Set};
 use crate::error::Result;
 use crate::policy::env::EnvRule;
 use crate::policy::units::{Size, Span};
@@ -36,6 +36,10 @@ pub struct Invocation {
     pub action: Action,
     /// The settings; `env` is empty, see [`Invocation::env`].
     pub layer: Layer,
+    /// Profiles in the order typed.
+    pub profiles: Vec<String>,
+    /// The one policy file or payload.
+    pub source: Option<PolicySource>,
     /// Words about the environment in the order typed: files among them still have to be read.
     pub env: Vec<EnvWord>,
     /// Command and arguments as they were typed. Empty only for actions that run nothing and plan nothing.
@@ -58,12 +62,40 @@ pub enum Action {
         /// As one JSON object instead of text.
         json: bool,
     },
+    /// Print the merged policy.
+    PrintPolicy(PolicyForm),
+    /// Print the names of all profiles, a line each.
+    ListProfiles,
     /// Print a completion script.
     Completions(clap_complete::Shell),
     /// Print this help on standard output.
     Help(String),
     /// Print this version on standard output.
     Version(String),
+}
+
+/// How a policy is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PolicyForm {
+    /// One JSON object.
+    Json,
+    /// TOML with the origin of each setting as a comment.
+    Toml,
+    /// The base64url text of a record.
+    Payload,
+}
+
+/// Where settings come from besides profiles and options.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PolicySource {
+    /// `--policy`; the path is not empty.
+    File(PathBuf),
+    /// `--policy -`.
+    StandardInput,
+    /// `--policy-payload`.
+    Payload(OsString),
+    /// `--policy-fd`.
+    Descriptor(i32),
 }
 
 /// How a plan is printed.
@@ -131,6 +163,8 @@ fn printed(action: Action) -> Invocation {
         action,
         layer: Layer::default(),
         env: Vec::new(),
+        profiles: Vec::new(),
+        source: None,
         target: Vec::new(),
         verbosity: Verbosity::default(),
         log_format: LogFormat::Text,
@@ -139,26 +173,55 @@ fn printed(action: Action) -> Invocation {
 
 fn collect(mut matches: ArgMatches, target: Vec<OsString>) -> Result<Invocation> {
     let matches = &mut matches;
-    let action = action(matches, &target)?;
+    let profiles: Vec<String> = list(matches, "profile").collect();
+    let action = action(matches, &target, &profiles)?;
     Ok(Invocation {
         action,
         layer: layer(matches),
         env: env_words(matches),
+        profiles,
+        source: source(matches)?,
         target,
         verbosity: Verbosity { verbose: matches.get_count("verbose"), quiet: matches.get_flag("quiet") },
         log_format: matches.remove_one("log-format").unwrap_or(LogFormat::Text),
     })
 }
 
-fn action(matches: &mut ArgMatches, target: &[OsString]) -> Result<Action> {
+/// The one source of settings that was named.
+fn source(matches: &mut ArgMatches) -> Result<Option<PolicySource>> {
+    let file = matches
+        .remove_one::<PathBuf>("policy")
+        .map(|path| if path.as_os_str() == "-" { PolicySource::StandardInput } else { PolicySource::File(path) });
+    let payload = matches.remove_one::<OsString>("policy-payload").map(PolicySource::Payload);
+    let descriptor = matches.remove_one::<i32>("policy-fd").map(PolicySource::Descriptor);
+    let mut typed = [("--policy", file), ("--policy-payload", payload), ("--policy-fd", descriptor)]
+        .into_iter()
+        .filter_map(|(name, source)| source.map(|source| (name, source)));
+    let Some((name, source)) = typed.next() else { return Ok(None) };
+    if let Some((other, _)) = typed.next() {
+        return Err(message::refuse(&format!("options '{name}' and '{other}' exclude each other")));
+    }
+    Ok(Some(source))
+}
+
+fn action(matches: &mut ArgMatches, target: &[OsString], profiles: &[String]) -> Result<Action> {
     let json = matches.get_flag("json");
     let check = matches.get_flag("check").then_some(Action::Check { json });
     let dry_run = matches.remove_one::<Format>("dry-run").map(Action::DryRun);
     let completions = matches.remove_one::<clap_complete::Shell>("completions").map(Action::Completions);
 
-    let mut typed = [("--check", check), ("--dry-run", dry_run), ("--completions", completions)]
-        .into_iter()
-        .filter_map(|(name, action)| action.map(|action| (name, action)));
+    let print_policy = matches.remove_one::<PolicyForm>("print-policy").map(Action::PrintPolicy);
+    let profiles = profiles.iter().any(|name| name == "help").then_some(Action::ListProfiles);
+
+    let mut typed = [
+        ("--check", check),
+        ("--dry-run", dry_run),
+        ("--print-policy", print_policy),
+        ("--profile help", profiles),
+        ("--completions", completions),
+    ]
+    .into_iter()
+    .filter_map(|(name, action)| action.map(|action| (name, action)));
     let (name, action) = typed.next().unwrap_or(("", Action::Run));
     if let Some((other, _)) = typed.next() {
         let text = format!("options '{name}' and '{other}' exclude each other");
@@ -173,7 +236,8 @@ fn action(matches: &mut ArgMatches, target: &[OsString]) -> Result<Action> {
         None if wants_target => {
             Err(message::refuse("no command given").hint(format!("{}; see 'sandbox-run --help'", options::USAGE)))
         }
-        Some(word) if !wants_target => {
+        // A whole command line can be turned into a file as it stands.
+        Some(word) if !wants_target && !matches!(action, Action::PrintPolicy(_)) => {
             let word = message::quote(word);
             Err(message::refuse(&format!("option '{name}' runs no command, found {word}")))
         }
@@ -187,24 +251,30 @@ fn layer(matches: &mut ArgMatches) -> Layer {
     let env_defaults = flag("no-default-env").map(|no| !no);
     let grants = grants(matches);
     Layer {
-        backends: matches.remove_one::<Vec<Backend>>("backend"),
+        backends: set(matches.remove_one::<Vec<Backend>>("backend"), "--backend"),
         accepted_gaps: list::<Vec<Protection>>(matches, "allow-gap").flatten().collect(),
         grants,
         masks: rules(matches, "mask", "--mask"),
         protects: rules(matches, "protect", "--protect"),
-        tmp_size: matches.remove_one::<Size>("tmp-size").map(Size::bytes),
-        workdir: matches.remove_one::<PathBuf>("workdir"),
-        network: matches.remove_one::<Network>("net"),
+        tmp_size: set(matches.remove_one::<Size>("tmp-size").map(Size::bytes), "--tmp-size"),
+        workdir: set(matches.remove_one::<PathBuf>("workdir"), "--workdir"),
+        network: set(matches.remove_one::<Network>("net"), "--net"),
         allow_sockets: rules(matches, "allow-socket", "--allow-socket"),
         deny_sockets: rules(matches, "deny-socket", "--deny-socket"),
         // Filled by the caller, who reads the files among the words.
         env: Vec::new(),
-        env_defaults,
+        env_defaults: set(env_defaults, "--no-default-env"),
         keep_fds: list::<i32>(matches, "keep-fd").collect(),
-        keep_jobserver,
-        new_session: matches.remove_one::<NewSession>("new-session"),
-        kill_after: matches.remove_one::<Span>("kill-after").map(Span::duration),
+        keep_jobserver: set(keep_jobserver, "--keep-jobserver"),
+        new_session: set(matches.remove_one::<NewSession>("new-session"), "--new-session"),
+        kill_after: set(matches.remove_one::<Span>("kill-after").map(Span::duration), "--kill-after"),
+        ..Layer::default()
     }
+}
+
+/// A single setting that was typed.
+fn set<T>(value: Option<T>, flag: &'static str) -> Option<Set<T>> {
+    value.map(|value| Set::new(value, Origin::Flag(flag)))
 }
 
 fn list<T: Clone + Send + Sync + 'static>(matches: &mut ArgMatches, id: &str) -> impl Iterator<Item = T> {
@@ -238,7 +308,9 @@ fn grants(matches: &mut ArgMatches) -> Vec<Grant> {
     ] {
         let origin = Origin::Flag(flag);
         let paths = placed::<PathBuf>(matches, id).into_iter();
-        grants.extend(paths.map(|(at, path)| (at, Grant { path, access, missing, origin })));
+        grants.extend(
+            paths.map(|(at, path)| (at, Grant { path, access, missing, file_only: false, origin: origin.clone() })),
+        );
     }
     in_order(grants)
 }

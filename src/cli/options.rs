@@ -28,6 +28,16 @@ pub(super) fn command() -> Command {
         switch("check"),
         switch("json"),
     ]);
+    let command = command.next_help_heading("Policy").args([
+        many("profile", "NAME", value::NAME).short('p'),
+        one("policy", "FILE", value::PATH).value_hint(ValueHint::FilePath),
+        one("policy-payload", "TEXT", value::TEXT),
+        one("policy-fd", "N", value::KEEP_FD),
+        one("print-policy", "FORM", value::POLICY_FORM)
+            .num_args(0..=1)
+            .require_equals(true)
+            .default_missing_value("toml"),
+    ]);
     let command = command.next_help_heading("Files").args([
         path("read").short('r'),
         path("read-try"),

@@ -67,7 +67,7 @@ fn options_stop_at_the_target() {
     ] {
         assert_eq!(target(words), os(expected), "{words:?}");
     }
-    assert_eq!(good(&["cmd", "--net", "host"]).layer.network, None);
+    assert_eq!(good(&["cmd", "--net", "host"]).layer.network.map(|set| set.value), None);
 }
 
 #[test]
@@ -99,8 +99,13 @@ fn option_values_are_bytes() {
 
 #[test]
 fn grants_masks_and_sockets() {
-    let grant =
-        |path: &str, access, missing, flag| Grant { path: path.into(), access, missing, origin: Origin::Flag(flag) };
+    let grant = |path: &str, access, missing, flag| Grant {
+        path: path.into(),
+        access,
+        missing,
+        file_only: false,
+        origin: Origin::Flag(flag),
+    };
     let words = ["-w", "a", "-r", "b", "--write-try", "c", "--read-try=d", "--write=~/e", "--read", "../f"];
     let words = words.map(str::to_owned);
     let words: Vec<&str> = words.iter().map(String::as_str).chain(["true"]).collect();
@@ -144,13 +149,19 @@ fn grants_masks_and_sockets() {
 #[test]
 fn the_last_scalar_wins_and_lists_add() {
     let layer = |words: &[&str]| good(words).layer;
-    assert_eq!(layer(&["--net", "off", "--net", "host", "x"]).network, Some(Network::Host));
-    assert_eq!(layer(&["--net", "host", "--net=off", "x"]).network, Some(Network::Off));
-    assert_eq!(layer(&["-C", "a", "--workdir=b", "x"]).workdir, Some("b".into()));
-    assert_eq!(layer(&["--tmp-size", "1M", "--tmp-size", "4K", "x"]).tmp_size, Some(4096));
-    assert_eq!(layer(&["--kill-after", "5m", "--kill-after", "0.2", "x"]).kill_after, Some(Duration::from_millis(200)));
-    assert_eq!(layer(&["--new-session", "always", "--new-session", "never", "x"]).new_session, Some(NewSession::Never));
-    assert_eq!(layer(&["-b", "none", "-b", "bwrap", "x"]).backends, Some(vec![Backend::Bwrap]));
+    assert_eq!(layer(&["--net", "off", "--net", "host", "x"]).network.map(|set| set.value), Some(Network::Host));
+    assert_eq!(layer(&["--net", "host", "--net=off", "x"]).network.map(|set| set.value), Some(Network::Off));
+    assert_eq!(layer(&["-C", "a", "--workdir=b", "x"]).workdir.map(|set| set.value), Some("b".into()));
+    assert_eq!(layer(&["--tmp-size", "1M", "--tmp-size", "4K", "x"]).tmp_size.map(|set| set.value), Some(4096));
+    assert_eq!(
+        layer(&["--kill-after", "5m", "--kill-after", "0.2", "x"]).kill_after.map(|set| set.value),
+        Some(Duration::from_millis(200))
+    );
+    assert_eq!(
+        layer(&["--new-session", "always", "--new-session", "never", "x"]).new_session.map(|set| set.value),
+        Some(NewSession::Never)
+    );
+    assert_eq!(layer(&["-b", "none", "-b", "bwrap", "x"]).backends.map(|set| set.value), Some(vec![Backend::Bwrap]));
     assert_eq!(
         layer(
             &["--allow-gap", "network,masks", "--allow-gap", "cpu", "x"]
@@ -162,7 +173,10 @@ fn the_last_scalar_wins_and_lists_add() {
     assert_eq!(layer(&["--keep-fd", "9", "--keep-fd", "3", "--keep-fd", "9", "x"]).keep_fds, BTreeSet::from([3, 9]));
     assert_eq!(good(&["--log-format", "json", "x"]).log_format, LogFormat::Json);
     let switches = layer(&["--keep-jobserver", "--keep-jobserver", "--no-default-env", "x"]);
-    assert_eq!((switches.keep_jobserver, switches.env_defaults), (Some(true), Some(false)));
+    assert_eq!(
+        (switches.keep_jobserver.map(|set| set.value), switches.env_defaults.map(|set| set.value)),
+        (Some(true), Some(false))
+    );
 }
 
 #[test]
@@ -176,7 +190,7 @@ fn backends() {
         ("none,auto", &[Backend::None, Backend::Bwrap]),
         ("bwrap,linux_bwrap,auto", &[Backend::Bwrap]),
     ] {
-        assert_eq!(good(&["-b", list, "x"]).layer.backends.as_deref(), Some(expected), "{list}");
+        assert_eq!(good(&["-b", list, "x"]).layer.backends.map(|set| set.value).as_deref(), Some(expected), "{list}");
     }
 }
 

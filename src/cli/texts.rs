@@ -33,8 +33,8 @@ signals, the terminal, the exit status.
 
 Options end at the first word that is not one; '--' is optional, and there are no subcommands. Of a \
 single setting the last value counts, lists add up. What was asked for is enforced, or nothing is \
-started and the status is 125. No configuration file is read, and no variable changes what is \
-enforced.
+started and the status is 125. No file is read that was not named, and no variable changes what \
+is enforced.
 
 Paths are resolved once, before the start: relative ones and '..' against the working directory of \
 COMMAND (see '-C'), '~' at the start is the home directory, '$NAME' is not expanded. Of several rules \
@@ -52,7 +52,7 @@ pub(super) const TEXTS: &[Text] = &[
             directories of PATH; 'bubblewrap' and 'linux_bwrap' mean the same. 'none' (also \
             'native', 'direct') does not isolate: it cares for variables, descriptors, signals \
             and exit status only. It gives up with one warning what is merely the default, and \
-            refuses every restriction that was typed unless '--allow-gap' names it; 'auto,none' \
+            refuses every restriction that was typed unless '--allow-gap' names it (a grant counts as one: it says that the rest is closed); 'auto,none' \
             falls back to it in so many words. When repeated, the last list counts.",
         default: "auto",
     },
@@ -78,6 +78,49 @@ pub(super) const TEXTS: &[Text] = &[
         short: "With --check: print one JSON object",
         long: "With '--check': print one JSON object instead of text.",
         default: "off",
+    },
+    Text {
+        id: "profile",
+        short: "Apply a profile",
+        long: "Apply a profile: settings under a name, built in or from \
+            $XDG_CONFIG_HOME/sandbox-run/profiles/NAME.toml (~/.config when that is not set). Profiles are \
+            applied in the order typed, under the policy file and the other options, which add to their \
+            lists and override their single settings. 'help' lists them all. Repeatable.",
+        default: "none",
+    },
+    Text {
+        id: "policy",
+        short: "Read settings from a file",
+        long: "Read settings from FILE, TOML or (with the ending .json) JSON; '-' is standard input, of which \
+            COMMAND then sees only the end. Every key is described in sandbox-run(5); an unknown one is an error. \
+            Options add to the file's lists and override its single settings. No file is read unless it is named. \
+            Excludes '--policy-payload' and '--policy-fd'.",
+        default: "none",
+    },
+    Text {
+        id: "policy-payload",
+        short: "Take settings from base64url JSON",
+        long: "Take settings from TEXT, the base64url form of a JSON record as other launchers hand it over. It is \
+            read strictly: every key must be there and of its type. TEXT can be read in the list of processes; \
+            '--policy-fd' avoids that. A list of variables that is null means the default list, with a warning. \
+            Excludes '--policy' and '--policy-fd'.",
+        default: "none",
+    },
+    Text {
+        id: "policy-fd",
+        short: "Read a payload from a descriptor",
+        long: "Read the text of '--policy-payload' from descriptor N, 3 or higher, to its end. COMMAND does not see \
+            the descriptor. Excludes '--policy' and '--policy-payload'.",
+        default: "none",
+    },
+    Text {
+        id: "print-policy",
+        short: "Print the policy and run nothing",
+        long: "Print the merged policy with all paths made absolute and run nothing: as 'toml' with the origin of \
+            each setting as a comment, as 'json', or as 'payload', which fails when a record has no place for \
+            something. What is printed can be read back by '--policy' or '--policy-payload' and means the same. A \
+            form is typed after '=' only. COMMAND may be left out.",
+        default: "",
     },
     Text {
         id: "read",

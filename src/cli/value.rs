@@ -1,13 +1,13 @@
 //! From the text of one value to its type, with a reason that quotes the text when it has none.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 use clap::builder::{PossibleValue, TypedValueParser};
 use clap_complete::Shell;
 
 use super::message::{bad_value, quote};
-use super::{Format, LogFormat};
+use super::{Format, LogFormat, PolicyForm};
 use crate::backend::Backend;
 use crate::policy::env::EnvRule;
 use crate::policy::units::{Size, Span};
@@ -25,6 +25,10 @@ const SESSIONS: Choices<NewSession> =
 
 /// `--dry-run`.
 const FORMATS: Choices<Format> = &[("text", Format::Text), ("json", Format::Json)];
+
+/// `--print-policy`.
+const FORMS: Choices<PolicyForm> =
+    &[("json", PolicyForm::Json), ("toml", PolicyForm::Toml), ("payload", PolicyForm::Payload)];
 
 /// `--log-format`.
 const LOG_FORMATS: Choices<LogFormat> = &[("text", LogFormat::Text), ("json", LogFormat::Json)];
@@ -85,7 +89,10 @@ pub(super) const FORMAT: Value<Format> = Value { read: |text| choose(FORMATS, te
 pub(super) const LOG_FORMAT: Value<LogFormat> =
     Value { read: |text| choose(LOG_FORMATS, text), words: || words(LOG_FORMATS) };
 pub(super) const SHELL: Value<Shell> = Value { read: |text| choose(SHELLS, text), words: || words(SHELLS) };
+pub(super) const POLICY_FORM: Value<PolicyForm> = Value { read: |text| choose(FORMS, text), words: || words(FORMS) };
 pub(super) const PATH: Value<PathBuf> = free(path);
+pub(super) const NAME: Value<String> = free(name);
+pub(super) const TEXT: Value<OsString> = free(|text| Ok(text.to_owned()));
 pub(super) const TMP_SIZE: Value<Size> = free(tmp_size);
 pub(super) const DURATION: Value<Span> = free(duration);
 pub(super) const ENV: Value<EnvRule> = free(env_rule);
@@ -148,6 +155,11 @@ fn entries<'a>(text: &'a OsStr, words: &[&str]) -> Result<impl Iterator<Item = &
 
 fn path(text: &OsStr) -> Result<PathBuf, String> {
     if text.is_empty() { Err("'' is not a path".to_owned()) } else { Ok(text.into()) }
+}
+
+/// Text; which names there are is known where profiles are read.
+fn name(text: &OsStr) -> Result<String, String> {
+    text.to_str().map(str::to_owned).ok_or_else(|| format!("{} is not a name", quote(text)))
 }
 
 fn tmp_size(text: &OsStr) -> Result<Size, String> {

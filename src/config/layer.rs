@@ -1,99 +1,176 @@
 //! One source of settings, and how sources become a policy.
+//!
+//! A later source wins single settings and adds to lists. Nothing takes a mask, a protect or a denied socket away again.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::backend::Backend;
 use crate::policy::env::EnvRule;
+use crate::policy::hidden::{DEFAULT_MAX_ENTRIES, Overflow, Shown};
 use crate::policy::{
-    BackendChoice, EnvPolicy, FileRules, Grant, Network, NewSession, Origin, PathRule, Policy, Protection,
+    BackendChoice, EnvPolicy, FileRules, Grant, Hidden, Network, NewSession, Origin, PathRule, Policy, Protection,
 };
 
-/// Settings of one source. Scalars are `None` and lists empty where the source is silent.
+/// A single setting and who decided it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Set<T> {
+    /// What was decided.
+    pub value: T,
+    /// By whom.
+    pub origin: Origin,
+}
+
+impl<T> Set<T> {
+    /// A setting from a source.
+    pub fn new(value: T, origin: Origin) -> Self {
+        Self { value, origin }
+    }
+}
+
+/// Settings of one source, or of several merged. Single settings are `None` and lists empty where it is silent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Layer {
     /// Backends in the order to try.
-    pub backends: Option<Vec<Backend>>,
+    pub backends: Option<Set<Vec<Backend>>>,
     /// Gaps accepted by name.
     pub accepted_gaps: BTreeSet<Protection>,
-    /// Grants; added to those of lower layers.
+    /// Grants.
     pub grants: Vec<Grant>,
-    /// Masks; added, never lost.
+    /// Masks.
     pub masks: Vec<PathRule>,
-    /// Protects; added, never lost.
+    /// Protects.
     pub protects: Vec<PathRule>,
     /// Size of each private tmpfs in bytes.
-    pub tmp_size: Option<u64>,
+    pub tmp_size: Option<Set<u64>>,
     /// Working directory as written.
-    pub workdir: Option<PathBuf>,
+    pub workdir: Option<Set<PathBuf>>,
     /// Host network or none.
-    pub network: Option<Network>,
-    /// Sockets to open; added.
+    pub network: Option<Set<Network>>,
+    /// Sockets to open.
     pub allow_sockets: Vec<PathRule>,
-    /// Sockets to deny; added, never lost.
+    /// Sockets to deny.
     pub deny_sockets: Vec<PathRule>,
-    /// Environment rules; added, the last about a name wins.
+    /// Environment rules; the last about a name wins.
     pub env: Vec<EnvRule>,
     /// Whether the default allowlist applies.
-    pub env_defaults: Option<bool>,
-    /// Descriptors to keep; added.
+    pub env_defaults: Option<Set<bool>>,
+    /// Descriptors to keep.
     pub keep_fds: BTreeSet<i32>,
     /// Pass the jobserver on.
-    pub keep_jobserver: Option<bool>,
+    pub keep_jobserver: Option<Set<bool>>,
     /// Session and controlling terminal.
-    pub new_session: Option<NewSession>,
+    pub new_session: Option<Set<NewSession>>,
     /// Grace between TERM and KILL.
-    pub kill_after: Option<Duration>,
+    pub kill_after: Option<Set<Duration>>,
+    /// Names that begin with a dot and stay visible; a later list replaces an earlier one.
+    pub hidden_shown: Option<Set<Shown>>,
+    /// How many directory entries the scan for hidden names looks at.
+    pub hidden_max_entries: Option<Set<u64>>,
+    /// What happens at that number.
+    pub hidden_overflow: Option<Set<Overflow>>,
+    /// Whether the scan goes below the top of each place.
+    pub hidden_recursive: Option<Set<bool>>,
 }
 
 /// Grace between a termination signal and SIGKILL when nothing else was asked for.
 pub const DEFAULT_KILL_AFTER: Duration = Duration::from_secs(2);
 
-/// The flags over the defaults.
-#[must_use]
-pub fn merge(flags: Layer) -> Policy {
-    let asked = asked(&flags);
-    let Layer {
-        backends,
-        accepted_gaps,
-        grants,
-        masks,
-        protects,
-        tmp_size,
-        workdir,
-        network,
-        allow_sockets,
-        deny_sockets,
-        env,
-        env_defaults,
-        keep_fds,
-        keep_jobserver,
-        new_session,
-        kill_after,
-    } = flags;
-    let backends = match backends {
-        Some(list) => BackendChoice { list, origin: Origin::Flag("--backend") },
-        None => BackendChoice { list: Backend::AUTO.to_vec(), origin: Origin::Default },
-    };
-    Policy {
-        backends,
-        accepted_gaps,
-        asked,
-        files: FileRules { grants, masks, protects, tmp_size },
-        network: network.unwrap_or(Network::Off),
-        allow_sockets,
-        deny_sockets,
-        env: EnvPolicy { defaults: env_defaults.unwrap_or(true), rules: env },
-        workdir,
-        keep_fds,
-        keep_jobserver: keep_jobserver.unwrap_or(false),
-        new_session: new_session.unwrap_or(NewSession::Auto),
-        kill_after: kill_after.unwrap_or(DEFAULT_KILL_AFTER),
+impl Layer {
+    /// This layer with `higher` on top of it.
+    #[must_use]
+    pub fn under(self, higher: Self) -> Self {
+        fn added<T>(mut lower: Vec<T>, higher: Vec<T>) -> Vec<T> {
+            lower.extend(higher);
+            lower
+        }
+        Self {
+            backends: higher.backends.or(self.backends),
+            accepted_gaps: self.accepted_gaps.into_iter().chain(higher.accepted_gaps).collect(),
+            grants: added(self.grants, higher.grants),
+            masks: added(self.masks, higher.masks),
+            protects: added(self.protects, higher.protects),
+            tmp_size: higher.tmp_size.or(self.tmp_size),
+            workdir: higher.workdir.or(self.workdir),
+            network: higher.network.or(self.network),
+            allow_sockets: added(self.allow_sockets, higher.allow_sockets),
+            deny_sockets: added(self.deny_sockets, higher.deny_sockets),
+            env: added(self.env, higher.env),
+            env_defaults: higher.env_defaults.or(self.env_defaults),
+            keep_fds: self.keep_fds.into_iter().chain(higher.keep_fds).collect(),
+            keep_jobserver: higher.keep_jobserver.or(self.keep_jobserver),
+            new_session: higher.new_session.or(self.new_session),
+            kill_after: higher.kill_after.or(self.kill_after),
+            hidden_shown: higher.hidden_shown.or(self.hidden_shown),
+            hidden_max_entries: higher.hidden_max_entries.or(self.hidden_max_entries),
+            hidden_overflow: higher.hidden_overflow.or(self.hidden_overflow),
+            hidden_recursive: higher.hidden_recursive.or(self.hidden_recursive),
+        }
     }
 }
 
-/// The protections that a source asks for in so many words.
+/// The layers, lowest first, over the defaults.
+#[must_use]
+pub fn merge(layers: impl IntoIterator<Item = Layer>) -> Policy {
+    let merged = layers.into_iter().fold(Layer::default(), Layer::under);
+    let asked = asked(&merged);
+    let mut origins = BTreeMap::new();
+    let mut decided = Decided { origins: &mut origins };
+    Policy {
+        backends: BackendChoice { list: decided.or("backend_type", merged.backends, Backend::AUTO.to_vec()) },
+        accepted_gaps: merged.accepted_gaps,
+        asked,
+        files: FileRules {
+            grants: merged.grants,
+            masks: merged.masks,
+            protects: merged.protects,
+            tmp_size: decided.maybe("tmp_size", merged.tmp_size),
+        },
+        network: decided.or("allow_network", merged.network, Network::Off),
+        allow_sockets: merged.allow_sockets,
+        deny_sockets: merged.deny_sockets,
+        env: EnvPolicy { defaults: decided.or("env_default", merged.env_defaults, true), rules: merged.env },
+        workdir: decided.maybe("workdir", merged.workdir),
+        keep_fds: merged.keep_fds,
+        keep_jobserver: decided.or("keep_jobserver", merged.keep_jobserver, false),
+        new_session: decided.or("new_session", merged.new_session, NewSession::Auto),
+        kill_after: decided.or("kill_after", merged.kill_after, DEFAULT_KILL_AFTER),
+        hidden: Hidden {
+            shown: decided.or("cwd_allow_hidden", merged.hidden_shown, Shown::All),
+            max_entries: decided.or("cwd_hidden_scan_max_entries", merged.hidden_max_entries, DEFAULT_MAX_ENTRIES),
+            overflow: decided.or("cwd_hidden_scan_overflow", merged.hidden_overflow, Overflow::Error),
+            recursive: decided.or("cwd_hidden_scan_recursive", merged.hidden_recursive, true),
+        },
+        origins,
+    }
+}
+
+/// Takes settings apart into values and origins.
+struct Decided<'a> {
+    origins: &'a mut BTreeMap<&'static str, Origin>,
+}
+
+impl Decided<'_> {
+    fn maybe<T>(&mut self, key: &'static str, set: Option<Set<T>>) -> Option<T> {
+        let Set { value, origin } = set?;
+        self.origins.insert(key, origin);
+        Some(value)
+    }
+
+    fn or<T>(&mut self, key: &'static str, set: Option<Set<T>>, default: T) -> T {
+        self.maybe(key, set).unwrap_or(default)
+    }
+}
+
+/// The names that a policy leaves to us.
+#[must_use]
+pub fn default_shown() -> Shown {
+    Shown::Names(crate::policy::hidden::DEFAULT_SHOWN.iter().map(OsString::from).collect())
+}
+
+/// The protections that the sources ask for in so many words.
 ///
 /// A grant counts: whoever lists what may be read or written expects the rest to be out of reach.
 fn asked(layer: &Layer) -> BTreeSet<Protection> {
@@ -101,13 +178,14 @@ fn asked(layer: &Layer) -> BTreeSet<Protection> {
     if !layer.grants.is_empty() {
         asked.extend([Protection::FilesRead, Protection::FilesWrite]);
     }
-    if !layer.masks.is_empty() {
+    let hides = layer.hidden_shown.as_ref().is_some_and(|set| set.value != Shown::All);
+    if !layer.masks.is_empty() || hides {
         asked.insert(Protection::Masks);
     }
     if !layer.protects.is_empty() || layer.tmp_size.is_some() {
         asked.insert(Protection::FilesWrite);
     }
-    if layer.network == Some(Network::Off) {
+    if layer.network.as_ref().is_some_and(|set| set.value == Network::Off) {
         asked.insert(Protection::Network);
     }
     if !layer.deny_sockets.is_empty() || !layer.allow_sockets.is_empty() {

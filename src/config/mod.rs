@@ -2,6 +2,14 @@
 //!
 //! Pure: nothing here reads a file or the environment.
 
+pub mod document;
+pub mod fields;
+pub mod file;
 pub mod layer;
+pub mod payload;
+pub mod print;
+pub mod profiles;
+pub mod record;
+pub mod sources;
 
-pub use layer::{Layer, merge};
+pub use layer::{Layer, Set, merge};

@@ -8,12 +8,14 @@ use std::path::{Component, Path, PathBuf};
 
 use super::base;
 use super::env::{Jobserver, jobserver};
+use super::hidden::{self, Ground, Scan};
 use super::links::{Link, Walk, walk, walk_from};
 use super::target::{Needed, Target};
 use super::view::{FileKind, Own, Rule, View};
 use crate::error::{Error, Kind, Result};
 use crate::host::Host;
-use crate::policy::{Access, Grant, Missing, Origin, PathRule, Policy};
+use crate::policy::hidden::Shown;
+use crate::policy::{Access, Grant, Hidden, Missing, PathRule, Policy};
 use crate::sys::process::describe;
 
 /// Up to this size a system file is copied into the view instead of being mounted there, in bytes.
@@ -97,7 +99,7 @@ impl<'a> Builder<'a> {
     }
 
     fn grant(&mut self, grant: &Grant) -> Result<()> {
-        let option = word(grant.origin);
+        let option = &grant.origin;
         let refuse = |reason: &str| {
             Error::text(Kind::Policy, format!("cannot grant '{}' ({option}): {reason}", grant.path.display()))
         };
@@ -126,6 +128,9 @@ impl<'a> Builder<'a> {
         if found.end == Path::new("/dev") || found.end.starts_with("/proc") {
             return Err(refuse("the sandbox has its own; single device nodes below /dev can be granted"));
         }
+        if grant.file_only && found.metadata.is_dir() {
+            return Err(refuse("is a directory, expected a file"));
+        }
         if rule == Rule::Read && reserved(&found.end) && found.end != Path::new(base::SHARED) {
             return Err(refuse("a read-only mount keeps nobody from writing to a device")
                 .hint(format!("--write '{}' grants it", grant.path.display())));
@@ -147,7 +152,7 @@ impl<'a> Builder<'a> {
         let refuse = |reason: &str| {
             Error::text(
                 Kind::Policy,
-                format!("cannot allow socket '{}' ({}): {reason}", rule.path.display(), word(rule.origin)),
+                format!("cannot allow socket '{}' ({}): {reason}", rule.path.display(), rule.origin),
             )
         };
         let path = expand(&rule.path, self.host, Some(self.workdir))?;
@@ -161,7 +166,7 @@ impl<'a> Builder<'a> {
 
     /// A mask or a denied socket. Only what exists can be hidden: a mount needs a place, and making one would leave it there.
     fn hide(&mut self, written: &PathRule, rule: Rule) -> Result<()> {
-        let option = word(written.origin);
+        let option = &written.origin;
         let refuse = |reason: &str| {
             Error::text(Kind::Policy, format!("cannot hide '{}' ({option}): {reason}", written.path.display()))
         };
@@ -182,7 +187,7 @@ impl<'a> Builder<'a> {
     }
 
     fn protect(&mut self, rule: &PathRule) -> Result<()> {
-        let option = word(rule.origin);
+        let option = &rule.origin;
         let refuse = |reason: &str| {
             Error::text(Kind::Policy, format!("cannot protect '{}' ({option}): {reason}", rule.path.display()))
         };
@@ -249,6 +254,52 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
+    /// Names that begin with a dot, below everything that is shown because a wider directory is. `known` is what an earlier
+    /// attempt of this call has found.
+    pub fn hidden(&mut self, rule: &Hidden, known: Option<&Scan>) -> Result<Scan> {
+        let Shown::Names(shown) = &rule.shown else {
+            self.view.drop_hidden_protects();
+            return Ok(Scan::default());
+        };
+        let home = self.host.home.as_deref().and_then(|home| walk(home).ok()).map(|found| found.end);
+        let (ground, whole) = Ground::of(&self.view, self.workdir, home.as_deref());
+        let mut scan = match known {
+            Some(known) => known.clone(),
+            None => hidden::scan(&ground, rule, shown)?,
+        };
+        scan.look_again();
+        // Whoever starts in a hidden directory, or in one that a hidden link leads to, means that directory.
+        if self.view.shows(self.workdir) && scan.present().any(|(path, _)| self.workdir.starts_with(path)) {
+            let rule = if self.view.writable(self.workdir) { Rule::Write } else { Rule::Workdir };
+            self.view.add(self.workdir, rule, FileKind::Directory);
+        }
+        let mut count = 0;
+        for (path, kind) in scan.present() {
+            if self.view.shows(path) {
+                self.view.hide_name(path, kind);
+                count += 1;
+            }
+        }
+        self.view.drop_hidden_protects();
+        if whole {
+            self.notes.push(
+                "of a grant of '/' only HOME and the working directory are searched for names that begin with a dot"
+                    .into(),
+            );
+        }
+        if count > 0 {
+            self.notes.push(format!("{count} names that begin with a dot are hidden, by one mount each"));
+        }
+        let linked = scan.linked().count();
+        if let Some(first) = scan.linked().next() {
+            self.notes.push(format!(
+                "{linked} hidden files have further names on the host (hard links), which are not looked for: '{}' is the first",
+                first.display()
+            ));
+        }
+        Ok(scan)
+    }
+
     /// System directories and the short list from `/etc`, where no rule speaks of them.
     fn system(&mut self) {
         for name in base::SYSTEM {
@@ -305,7 +356,11 @@ impl<'a> Builder<'a> {
                     at.display()
                 ),
             )
-            .hint("-C DIR starts elsewhere, --read . shows it"));
+            .hint(if at == workdir {
+                "-C DIR starts elsewhere"
+            } else {
+                "-C DIR starts elsewhere, --read . shows it"
+            }));
         }
         let own = ["/", "/tmp", "/var/tmp"].iter().any(|path| workdir == Path::new(path)) || reserved(workdir);
         if !own && !self.view.shows(workdir) {
@@ -367,6 +422,12 @@ impl<'a> Builder<'a> {
         places
     }
 
+    /// The terminal that the target shares with us, under the one name that programs find it by: `/dev/pts` is its own.
+    pub fn terminal(&mut self, device: &Path) {
+        let rule = Rule::System { from: device.to_owned(), small: false };
+        self.view.add(Path::new("/dev/console"), rule, FileKind::File);
+    }
+
     /// The target and its interpreter: each file alone and each link of the way.
     pub fn program(&mut self, target: &Target) -> Result<()> {
         for needed in &target.files {
@@ -374,7 +435,11 @@ impl<'a> Builder<'a> {
             if reserved(at) {
                 continue;
             }
-            if let Some(mask) = self.view.hidden_by(at) {
+            // A hidden name shows the file that is asked for by name; a mask does not.
+            if let Some((mask, rule)) = self.view.decides(at)
+                && rule.hides()
+                && *rule != Rule::Hidden
+            {
                 return Err(Error::text(
                     Kind::NotFound,
                     format!(
@@ -384,7 +449,11 @@ impl<'a> Builder<'a> {
                         mask.display()
                     ),
                 )
-                .hint(format!("--read '{}' shows this file, or leave out the mask", at.display())));
+                .hint(if mask == at {
+                    format!("leave out the mask on '{}'", at.display())
+                } else {
+                    format!("--read '{}' shows this file, or leave out the mask", at.display())
+                }));
             }
             if self.view.shows(at) {
                 continue;
@@ -430,11 +499,4 @@ struct Place {
     end: PathBuf,
     kind: FileKind,
     what: &'static str,
-}
-
-fn word(origin: Origin) -> &'static str {
-    match origin {
-        Origin::Default => "default",
-        Origin::Flag(flag) => flag,
-    }
 }

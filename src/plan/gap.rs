@@ -2,6 +2,7 @@
 
 use crate::backend::Backend;
 use crate::error::{Error, Kind, Result};
+use crate::policy::hidden::Shown;
 use crate::policy::protection::Strength;
 use crate::policy::{Network, Policy, Protection};
 
@@ -18,7 +19,7 @@ pub struct Gap {
 fn needed(policy: &Policy, protection: Protection) -> bool {
     match protection {
         Protection::Network => policy.network == Network::Off,
-        Protection::Masks => !policy.files.masks.is_empty(),
+        Protection::Masks => !policy.files.masks.is_empty() || policy.hidden.shown != Shown::All,
         Protection::FilesRead
         | Protection::FilesWrite
         | Protection::Sockets

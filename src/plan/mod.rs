@@ -2,10 +2,12 @@
 //!
 //! Reads the host's files, changes none. A plan exists only when no protection that is needed is missing.
 
+mod absolute;
 pub mod base;
 mod build;
 pub mod env;
 pub mod gap;
+pub mod hidden;
 mod image;
 pub mod links;
 pub mod resolve;
@@ -17,6 +19,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use absolute::absolute;
 pub(crate) use build::expand;
 pub use gap::Gap;
 pub use resolve::resolve;
@@ -46,6 +49,8 @@ pub struct Plan {
     pub create: Vec<PathBuf>,
     /// What the inner stage has to find at these paths before it starts the target.
     pub checks: Vec<Check>,
+    /// Names that the scan found, hidden in the view.
+    pub hidden: hidden::Scan,
     /// Host network or none.
     pub network: Network,
     /// Whether the process list of the host shows through, because no new `/proc` can be mounted here.

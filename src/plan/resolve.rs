@@ -9,6 +9,7 @@ use nix::unistd::AccessFlags;
 
 use super::build::Builder;
 use super::env::{self, Inputs, Jobserver};
+use super::hidden::Scan;
 use super::links::walk;
 use super::target::Search;
 use super::view::{Own, Rule, View};
@@ -37,7 +38,16 @@ impl Default for Attempt {
 }
 
 /// Resolves `policy` for `backend` on `host`, to start `argv`.
-pub fn resolve(policy: &Policy, host: &Host, backend: Backend, argv: &[OsString], attempt: Attempt) -> Result<Plan> {
+///
+/// `known` is what the scan for hidden names found in an earlier attempt of the same call.
+pub fn resolve(
+    policy: &Policy,
+    host: &Host,
+    backend: Backend,
+    argv: &[OsString],
+    attempt: Attempt,
+    known: Option<&Scan>,
+) -> Result<Plan> {
     let mut notes = Vec::new();
     let mut warnings = Vec::new();
     let workdir = workdir(policy, host)?;
@@ -50,14 +60,20 @@ pub fn resolve(policy: &Policy, host: &Host, backend: Backend, argv: &[OsString]
     if has_view {
         builder.rules(policy)?;
     }
+    let mut hidden = Scan::default();
     let target = target::resolve(&Search { word, path: &path, workdir: &workdir })?;
     if has_view {
         builder.defaults()?;
+        hidden = builder.hidden(&policy.hidden, known)?;
+        if let Some(device) = host.terminal.as_deref().filter(|_| !new_session(policy, host)) {
+            builder.terminal(device);
+        }
         builder.view.pin();
         builder.program(&target)?;
     }
     let Builder { view, create, notes: built, .. } = builder;
     notes.extend(built);
+    warnings.extend(hidden.warning.clone());
 
     let lost = lost(attempt, scope_sockets);
     let gaps = gap::gaps(policy, backend, &lost)?;
@@ -99,6 +115,7 @@ pub fn resolve(policy: &Policy, host: &Host, backend: Backend, argv: &[OsString]
             Vec::new()
         },
         create,
+        hidden,
         environment,
         network: policy.network,
         host_processes: attempt.host_processes,
@@ -115,7 +132,7 @@ pub fn resolve(policy: &Policy, host: &Host, backend: Backend, argv: &[OsString]
 }
 
 /// The directory in which the target starts, without links; it must be there and be searchable.
-fn workdir(policy: &Policy, host: &Host) -> Result<PathBuf> {
+pub(super) fn workdir(policy: &Policy, host: &Host) -> Result<PathBuf> {
     let refuse = |what: &Path, reason: &dyn std::fmt::Display| {
         Error::text(Kind::Policy, format!("cannot start in directory '{}': {reason}", what.display()))
     };

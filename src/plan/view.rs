@@ -91,6 +91,8 @@ pub enum Rule {
     },
     /// Something of the sandbox's own.
     Own(Own),
+    /// A name that begins with a dot, below a wider grant.
+    Hidden,
     /// A well-known place of secrets below a wider grant.
     Secret,
     /// A directory of a write grant, mounted on itself so that it cannot be renamed away from under a rule below it.
@@ -140,13 +142,20 @@ impl Rule {
             | Self::Write
             | Self::AllowSocket
             | Self::Protect => true,
-            Self::Folder | Self::Link { .. } | Self::Own(_) | Self::Secret | Self::Mask | Self::DenySocket => false,
+            Self::Folder
+            | Self::Link { .. }
+            | Self::Own(_)
+            | Self::Hidden
+            | Self::Secret
+            | Self::Mask
+            | Self::DenySocket => false,
         }
     }
 
     /// Whether the path hides what the host has there.
-    fn hides(&self) -> bool {
-        matches!(self, Self::Secret | Self::Mask | Self::DenySocket)
+    #[must_use]
+    pub fn hides(&self) -> bool {
+        matches!(self, Self::Hidden | Self::Secret | Self::Mask | Self::DenySocket)
     }
 
     fn writable(&self) -> bool {
@@ -160,6 +169,15 @@ struct Entry {
     rule: Rule,
     directory: bool,
     device: bool,
+    /// Whether a protect covers a grant of the very path, and so shows it.
+    granted: bool,
+}
+
+impl Entry {
+    /// Whether it only takes writing away, from whatever shows the path.
+    fn only_protects(&self) -> bool {
+        self.rule == Rule::Protect && !self.granted
+    }
 }
 
 /// Size of the file system that stands for a masked directory, in bytes.
@@ -197,12 +215,13 @@ impl View {
             at.display()
         );
         let device = at.starts_with("/dev") && !at.starts_with(super::base::SHARED);
-        let entry = Entry { rule, directory: kind == FileKind::Directory, device };
+        let mut entry = Entry { rule, directory: kind == FileKind::Directory, device, granted: false };
         match self.entries.entry(at.to_owned()) {
             Slot::Vacant(slot) => {
                 slot.insert(entry);
             }
             Slot::Occupied(mut slot) if slot.get().rule < entry.rule => {
+                entry.granted = matches!(slot.get().rule, Rule::Read | Rule::Write);
                 slot.insert(entry);
             }
             Slot::Occupied(_) => {}
@@ -234,6 +253,39 @@ impl View {
     #[must_use]
     pub fn writable(&self, path: &Path) -> bool {
         self.decides(path).is_some_and(|(_, rule)| rule.writable())
+    }
+
+    /// Hides a name that begins with a dot, unless it is granted. A protect of it goes: there is nothing left to write.
+    pub fn hide_name(&mut self, at: &Path, kind: FileKind) {
+        if self.entries.get(at).is_some_and(Entry::only_protects) {
+            self.entries.remove(at);
+        }
+        self.add(at, Rule::Hidden, kind);
+    }
+
+    /// Takes away the protects in what is hidden by itself: they are no grants, and nothing can be written there.
+    pub fn drop_hidden_protects(&mut self) {
+        let hidden = |at: &Path| at.parent().is_some_and(|parent| self.hidden_by(parent).is_some());
+        let protects = self.entries.iter().filter(|(at, entry)| entry.only_protects() && hidden(at));
+        let protects: Vec<_> = protects.map(|(at, _)| at.clone()).collect();
+        for at in protects {
+            self.entries.remove(&at);
+        }
+    }
+
+    /// Directories of the host that are shown because somebody named them.
+    pub fn grants(&self) -> impl Iterator<Item = &Path> {
+        let named = |entry: &Entry| {
+            matches!(entry.rule, Rule::Workdir | Rule::Read | Rule::Write)
+                || (entry.rule == Rule::Protect && entry.granted)
+        };
+        self.entries.iter().filter(move |(_, entry)| entry.directory && named(entry)).map(|(at, _)| at.as_path())
+    }
+
+    /// Paths whose rule no scan for names can change: all but links, which are nothing by themselves, and protects.
+    pub fn decided(&self) -> impl Iterator<Item = &Path> {
+        let open = |entry: &Entry| matches!(entry.rule, Rule::Link { .. }) || entry.only_protects();
+        self.entries.iter().filter(move |(_, entry)| !open(entry)).map(|(at, _)| at.as_path())
     }
 
     /// Directories that the target can write on the host.
@@ -297,7 +349,7 @@ impl View {
             };
             match &entry.rule {
                 // Nothing of the host is there that would have to be hidden.
-                Rule::Secret | Rule::Mask | Rule::DenySocket if nothing_there => {}
+                Rule::Hidden | Rule::Secret | Rule::Mask | Rule::DenySocket if nothing_there => {}
                 // Where the host's directory is visible its link is as well.
                 Rule::Folder | Rule::Link { .. } if !on_own => {}
                 Rule::Folder => ops.push(MountOp::Dir { at }),
@@ -313,12 +365,12 @@ impl View {
                 }
                 Rule::Own(Own::Shared | Own::SecondTmp) => ops.push(MountOp::Tmpfs { at, mode: 0o1777, size }),
                 Rule::Own(Own::Home) => ops.push(MountOp::Tmpfs { at, mode: 0o700, size }),
-                Rule::Secret | Rule::Mask | Rule::DenySocket if entry.directory => {
+                Rule::Hidden | Rule::Secret | Rule::Mask | Rule::DenySocket if entry.directory => {
                     seal.push(at.clone());
                     // It holds only the directories that lead to deeper grants.
                     ops.push(MountOp::Tmpfs { at, mode: 0o555, size: MASK_SIZE });
                 }
-                Rule::Secret | Rule::Mask | Rule::DenySocket => ops.push(MountOp::EmptyFile { at }),
+                Rule::Hidden | Rule::Secret | Rule::Mask | Rule::DenySocket => ops.push(MountOp::EmptyFile { at }),
                 Rule::System { from, small: true } if on_own => ops.push(MountOp::Copy { from: from.clone(), at }),
                 Rule::System { from, small: _ } => ops.push(bind(from, false)),
                 Rule::Pin | Rule::Write => ops.push(bind(&at, true)),
@@ -353,6 +405,8 @@ impl View {
             .iter()
             .filter(|(at, entry)| match entry.rule {
                 Rule::Protect => true,
+                // Nobody named it; the scan itself tells of these, in one line.
+                Rule::Hidden => false,
                 Rule::Read => at.parent().is_some_and(|parent| self.writable(parent)),
                 ref rule => rule.hides() && !self.on_own_file_system(at),
             })

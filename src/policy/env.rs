@@ -25,6 +25,17 @@ pub enum EnvRule {
     Set(EnvName, OsString),
 }
 
+/// Variables that hold the private temporary directory.
+pub const TEMPORARY: [&str; 4] = ["TEMP", "TEMPDIR", "TMP", "TMPDIR"];
+
+/// Rules for a list that says exactly which variables pass: these, and what the launcher sets beside them.
+#[must_use]
+pub fn exactly(names: impl IntoIterator<Item = EnvName>) -> Vec<EnvRule> {
+    let beside = TEMPORARY.map(|name| EnvName(name.to_owned()));
+    let names: std::collections::BTreeSet<EnvName> = names.into_iter().chain(beside).collect();
+    names.into_iter().map(EnvRule::Pass).collect()
+}
+
 /// What the policy says about the environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EnvPolicy {

@@ -14,7 +14,7 @@ pub enum Access {
 }
 
 /// What to do when the path of a grant does not exist.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Missing {
     /// Refuse to start.
     Refuse,
@@ -33,6 +33,8 @@ pub struct Grant {
     pub access: Access,
     /// What a missing path means.
     pub missing: Missing,
+    /// Whether the path must be a file: a directory is refused.
+    pub file_only: bool,
     /// Who asked.
     pub origin: Origin,
 }

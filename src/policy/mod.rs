@@ -5,25 +5,47 @@
 
 pub mod env;
 pub mod fs;
+pub mod hidden;
 pub mod protection;
 pub mod units;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 pub use env::EnvPolicy;
 pub use fs::{Access, FileRules, Grant, Missing, PathRule};
+pub use hidden::Hidden;
 pub use protection::Protection;
 
 use crate::backend::Backend;
 
 /// Where a setting came from, for messages: a person looks for the words that were typed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Origin {
     /// Nobody asked for it; it is what happens otherwise.
     Default,
+    /// A profile, by name.
+    Profile(Arc<str>),
+    /// A policy file, as it was named.
+    File(Arc<str>),
+    /// A payload.
+    Payload,
     /// Typed on the command line, by this option.
     Flag(&'static str),
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => f.write_str("default"),
+            Self::Profile(name) => write!(f, "profile '{name}'"),
+            Self::File(name) => f.write_str(name),
+            Self::Payload => f.write_str("payload"),
+            Self::Flag(flag) => f.write_str(flag),
+        }
+    }
 }
 
 /// Whether the target reaches the host's network.
@@ -51,8 +73,6 @@ pub enum NewSession {
 pub struct BackendChoice {
     /// In this order; `auto` is already replaced by the platform's list.
     pub list: Vec<Backend>,
-    /// Who chose it.
-    pub origin: Origin,
 }
 
 /// What one run may do. Every field is decided; see the module for what that means.
@@ -84,4 +104,8 @@ pub struct Policy {
     pub new_session: NewSession,
     /// Grace between a termination signal to us and SIGKILL to everything inside.
     pub kill_after: std::time::Duration,
+    /// Which names that begin with a dot stay visible.
+    pub hidden: Hidden,
+    /// Who decided each single setting, by the key of policy files; what is missing here is the default.
+    pub origins: BTreeMap<&'static str, Origin>,
 }

@@ -92,6 +92,8 @@ pub enum Report {
     NotExecuted(i32),
     /// Everything is ready, and there is nothing to start: a rehearsal.
     Ready,
+    /// From here on the target may run: whatever comes, no other attempt may follow.
+    Executing,
     /// The target runs; a handle on it goes along.
     Started,
     /// The target stopped.
@@ -116,6 +118,7 @@ impl Report {
             Self::Signaled(signal) => (6, 0, signal),
             Self::Ready => (7, 0, 0),
             Self::Continued => (8, 0, 0),
+            Self::Executing => (9, 0, 0),
         };
         let mut record = [tag, step, 0, 0, 0, 0];
         record[2..].copy_from_slice(&value.to_ne_bytes());
@@ -134,6 +137,7 @@ impl Report {
             6 => Some(Self::Signaled(value)),
             7 => Some(Self::Ready),
             8 => Some(Self::Continued),
+            9 => Some(Self::Executing),
             _ => None,
         }
     }

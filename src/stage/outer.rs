@@ -6,6 +6,7 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
@@ -18,6 +19,7 @@ use crate::exit::Status;
 use crate::host::Host;
 use crate::launch::{self, Command, Launch, Word};
 use crate::plan::Plan;
+use crate::plan::view::FileKind;
 use crate::sys;
 
 /// How an attempt to run a plan ended.
@@ -93,9 +95,28 @@ pub fn settle() -> io::Result<()> {
 /// Carries `launch` out and waits for the end. `rehearsal` builds everything and starts nothing.
 #[must_use]
 pub fn run(plan: &Plan, launch: &Launch, host: &Host, rehearsal: bool) -> Outcome {
-    match start(plan, launch, host, rehearsal) {
+    let outcome = match start(plan, launch, host, rehearsal) {
         Ok(started) => supervise::watch(plan, host, started),
         Err(reason) => Outcome::NotStarted(reason),
+    };
+    if matches!(outcome, Outcome::NotStarted(_)) {
+        clear_traces(plan);
+    }
+    outcome
+}
+
+/// Removes the empty files that `bwrap` makes where a name to hide has gone and its directory can be written: the host shall
+/// not keep them. The mask on such a file goes with it.
+pub(super) fn clear_traces(plan: &Plan) {
+    let writable = |path: &Path| plan.writable().any(|place| path != place && path.starts_with(place));
+    for (path, kind) in plan.hidden.traces().filter(|(path, _)| writable(path)) {
+        let removed = match kind {
+            FileKind::File => std::fs::remove_file(path),
+            FileKind::Directory => std::fs::remove_dir(path),
+        };
+        if let Err(error) = removed {
+            tracing::debug!("'{}' stays: {error}", path.display());
+        }
     }
 }
 

@@ -63,6 +63,7 @@ pub fn watch(plan: &Plan, host: &Host, started: Started) -> Outcome {
         rehearsal,
         init: None,
         phase: Phase::Starting,
+        committed: false,
         launcher_ended: false,
         asked: None,
         terminated_at: None,
@@ -74,10 +75,10 @@ pub fn watch(plan: &Plan, host: &Host, started: Started) -> Outcome {
     let outcome = match watch.until_the_end() {
         Ok(outcome) => outcome,
         Err(error) => {
-            let running = watch.is_running();
+            let committed = watch.committed;
             watch.kill_all();
-            // Never a second attempt for what has started.
-            if running { killed() } else { Outcome::NotStarted(error.into()) }
+            // Never a second attempt for what may have started.
+            if committed { killed() } else { Outcome::NotStarted(error.into()) }
         }
     };
     watch.bury();
@@ -88,6 +89,9 @@ pub fn watch(plan: &Plan, host: &Host, started: Started) -> Outcome {
     };
     if let Some(terminal) = terminal {
         terminal.restore(matches!(outcome, Outcome::Ended(Status::Signaled(_))));
+        if matches!(outcome, Outcome::Ended(Status::Signaled(libc::SIGINT))) {
+            return Outcome::Ended(Status::Interrupted);
+        }
     }
     outcome
 }
@@ -109,6 +113,8 @@ struct Watch<'a> {
     /// Process 1 of the sandbox, or the inner stage where there is none.
     init: Option<PidFd>,
     phase: Phase,
+    /// Whether the target may have started, although nobody has said yet that it has.
+    committed: bool,
     launcher_ended: bool,
     /// The first signal that asked us to end while there was no target.
     asked: Option<Signal>,
@@ -194,7 +200,7 @@ impl Watch<'_> {
         }
         Ok(match self.last.take() {
             Some(outcome) => outcome,
-            None if self.is_running() => killed(),
+            None if self.committed => killed(),
             None => Outcome::NotStarted(self.why_not_started()),
         })
     }
@@ -209,7 +215,11 @@ impl Watch<'_> {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "a report out of order"));
         }
         match report {
-            Report::Alive => self.init = handle.map(PidFd::from),
+            Report::Alive => {
+                self.init = handle.map(PidFd::from);
+                // All mounts are made.
+                super::outer::clear_traces(self.plan);
+            }
             Report::Ready => self.last = Some(Outcome::Ended(Status::Done)),
             Report::Failed(..) if self.is_running() => self.last = Some(killed()),
             Report::Failed(step, errno) => {
@@ -221,6 +231,7 @@ impl Watch<'_> {
                     hung: false,
                 }));
             }
+            Report::Executing => self.committed = true,
             Report::NotExecuted(errno) => self.last = Some(Outcome::NotExecuted(errno)),
             Report::Started => {
                 self.phase = Phase::Running;
@@ -259,7 +270,8 @@ impl Watch<'_> {
             Report::Alive => self.init.is_none(),
             Report::Failed(..) => true,
             Report::Ready => self.init.is_some() && self.rehearsal,
-            Report::NotExecuted(_) | Report::Started => self.init.is_some() && !self.rehearsal && !self.is_running(),
+            Report::Executing => self.init.is_some() && !self.rehearsal && !self.committed,
+            Report::NotExecuted(_) | Report::Started => self.committed && !self.is_running(),
             Report::Stopped | Report::Continued | Report::Exited(_) | Report::Signaled(_) => self.is_running(),
         }
     }
@@ -342,7 +354,7 @@ impl Watch<'_> {
     }
 
     fn expire(&mut self) {
-        if self.is_running() {
+        if self.committed {
             self.last.get_or_insert(killed());
         } else {
             let seconds = SETUP.as_secs();

@@ -1,0 +1,240 @@
+//! Attempts: the backends of a policy in order, each adapted to what the machine turns out to be.
+//!
+//! The launch is its own probe: the first backend that works here and enforces the whole policy runs the target. Once the
+//! target has started there is no second attempt.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use crate::backend::bwrap::Features;
+use crate::backend::{self, Backend, Tools};
+use crate::error::{Error, Kind, Result};
+use crate::exit::Status;
+use crate::host::Host;
+use crate::plan::hidden::Scan;
+use crate::plan::resolve::Attempt;
+use crate::plan::{self, Plan};
+use crate::policy::{Policy, Protection};
+use crate::stage::control::Step;
+use crate::stage::outer::{self, Outcome, Reason};
+use crate::{diagnose, sys};
+
+/// A plan with the tools it was made for.
+pub type Planned = (Plan, Tools);
+
+/// The plan of the first backend that can be planned for, without trying it.
+pub fn plan_only(policy: &Policy, host: &Host, target: &[OsString]) -> Result<Planned> {
+    let mut refusals = Vec::new();
+    for backend in &policy.backends.list {
+        match prepare(policy, host, *backend, target, Attempt::default()) {
+            Ok(planned) => return Ok(planned),
+            Err(error) if passes_to_next(&error) => refusals.push((*backend, error)),
+            Err(error) => return Err(error),
+        }
+    }
+    Err(all_failed(refusals))
+}
+
+/// Plan and tools for one backend.
+pub fn prepare(
+    policy: &Policy,
+    host: &Host,
+    backend: Backend,
+    target: &[OsString],
+    attempt: Attempt,
+) -> Result<Planned> {
+    prepare_knowing(policy, host, backend, target, attempt, None)
+}
+
+/// The same with what the scan for hidden names found in an earlier attempt.
+fn prepare_knowing(
+    policy: &Policy,
+    host: &Host,
+    backend: Backend,
+    target: &[OsString],
+    attempt: Attempt,
+    known: Option<&Scan>,
+) -> Result<Planned> {
+    let plan = plan::resolve(policy, host, backend, target, attempt, known)?;
+    let bwrap = match backend {
+        Backend::Bwrap => {
+            // A working directory of `/` or `/usr` would distrust the system itself, and so would a write grant of `/`.
+            let system = |path: &Path| plan::base::PROGRAMS.iter().any(|dir| Path::new(dir).starts_with(path));
+            let workdir = Some(plan.workdir.as_path()).filter(|path| !system(path));
+            let writable = plan.writable().filter(|path| *path != Path::new("/"));
+            let untrusted: Vec<_> = workdir.into_iter().chain(writable).collect();
+            host.find_bwrap(&untrusted).map_err(|passed_over| diagnose::no_bwrap(&passed_over))?
+        }
+        Backend::None => PathBuf::new(),
+    };
+    Ok((plan, Tools { bwrap, features: attempt.features }))
+}
+
+/// Whether another backend of the list may still do better.
+fn passes_to_next(error: &Error) -> bool {
+    matches!(error.kind(), Kind::Gap | Kind::Backend)
+}
+
+/// All backends of the list failed: one error with every reason, and the remedies of all.
+fn all_failed(mut refusals: Vec<(Backend, Error)>) -> Error {
+    let all_gaps = refusals.iter().all(|(_, error)| error.kind() == Kind::Gap);
+    let kind = if all_gaps { Kind::Gap } else { Kind::Backend };
+    if refusals.len() == 1
+        && let Some((_, only)) = refusals.pop()
+    {
+        return only;
+    }
+    let reasons: Vec<_> = refusals.iter().map(|(_, error)| error.to_string()).collect();
+    let mut all = Error::text(kind, format!("cannot run the command in any sandbox: {}", reasons.join("; ")));
+    for hint in refusals.iter().flat_map(|(_, error)| error.hints()) {
+        all = all.hint(hint.clone());
+    }
+    all
+}
+
+/// Runs the target under the first backend of the policy that starts it.
+pub fn execute(policy: &Policy, host: &Host, target: &[OsString]) -> Result<Status> {
+    outer::settle().map_err(|error| Error::text(Kind::Backend, format!("cannot prepare this process: {error}")))?;
+    let mut refusals = Vec::new();
+    let mut told = BTreeSet::new();
+    for backend in &policy.backends.list {
+        match attempt(policy, host, *backend, target, &mut told) {
+            Ok(status) => return Ok(status),
+            Err(error) if passes_to_next(&error) => {
+                tracing::info!("backend '{backend}' is passed over: {error}");
+                refusals.push((*backend, error));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Err(all_failed(refusals))
+}
+
+/// Runs the target under `backend`, adapting to what the launcher program turns out not to do.
+///
+/// `told` is what earlier attempts have warned of; nobody needs to hear it twice.
+fn attempt(
+    policy: &Policy,
+    host: &Host,
+    backend: Backend,
+    target: &[OsString],
+    told: &mut BTreeSet<String>,
+) -> Result<Status> {
+    let mut attempt = Attempt::default();
+    let mut known: Option<Scan> = None;
+    let mut stale = 0;
+    loop {
+        let (plan, tools) = prepare_knowing(policy, host, backend, target, attempt, known.as_ref())?;
+        let launch = backend::launch(&plan, &tools);
+        backend::check_size(&launch).map_err(|error| told_of_hidden(error, &plan))?;
+        announce(&plan, told);
+        match outer::run(&plan, &launch, host, false) {
+            Outcome::Ended(status) => return Ok(status),
+            Outcome::NotExecuted(errno) => return Err(not_executed(&plan, errno)),
+            Outcome::NotStarted(reason) => {
+                tracing::debug!("backend '{backend}' did not start: {reason}");
+                if stale < MAX_STALE && overtaken(&plan, &reason) {
+                    stale += 1;
+                    known = Some(plan.hidden);
+                    continue;
+                }
+                match adapt(policy, &tools, attempt, &reason)? {
+                    Some(next) => attempt = next,
+                    None => {
+                        return Err(told_of_hidden(diagnose::not_started(backend, &tools.bwrap, &reason), &plan));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// From this number of hidden names on they may be the reason why a launch is too large: bubblewrap keeps a descriptor open for
+/// each file, and 1024 is a common limit.
+const MANY: usize = 500;
+
+/// How often a run is started anew because hidden names came and went meanwhile: two or three are the rule, each takes
+/// milliseconds.
+const MAX_STALE: u32 = 100;
+
+/// Whether an attempt can have failed because a hidden name went away between plan and mount: no fault of the backend.
+///
+/// The next attempt hides what the first scan found and what is still there. A new scan could meet new names for ever.
+fn overtaken(plan: &Plan, reason: &Reason) -> bool {
+    !reason.hung && matches!(reason.step, None | Some(Step::View)) && plan.hidden.is_stale()
+}
+
+/// Says what makes a plan large when nobody typed that many paths.
+fn told_of_hidden(error: Error, plan: &Plan) -> Error {
+    if plan.hidden.len() < MANY {
+        return error;
+    }
+    error.hint(format!(
+        "{} of its mounts hide names that begin with a dot; those in cwd_allow_hidden stay visible",
+        plan.hidden.len()
+    ))
+}
+
+/// A weaker or older way that may work where this attempt failed; `None` when there is none.
+///
+/// Decided by what the program lists and by what the policy accepts; its error text is no evidence.
+pub fn adapt(policy: &Policy, tools: &Tools, attempt: Attempt, reason: &Reason) -> Result<Option<Attempt>> {
+    // The inner stage's own answer is final, and what hangs hangs again.
+    if reason.step.is_some() || reason.hung {
+        return Ok(None);
+    }
+    if attempt.features == Features::ALL
+        && let Ok(help) = sys::process::output(&tools.bwrap, "--help")
+        && let Some(features) = Features::from_help(&String::from_utf8_lossy(&help))
+        && features != Features::ALL
+    {
+        return with_features(policy, attempt, features).map(Some);
+    }
+    if !attempt.host_processes && policy.accepted_gaps.contains(&Protection::Processes) {
+        return Ok(Some(Attempt { host_processes: true, ..attempt }));
+    }
+    Ok(None)
+}
+
+fn with_features(policy: &Policy, attempt: Attempt, features: Features) -> Result<Attempt> {
+    if !features.size {
+        if policy.files.tmp_size.is_some() {
+            return Err(Error::text(
+                Kind::Backend,
+                "cannot bound private directories (--tmp-size): this bwrap has no option --size",
+            )
+            .hint("bubblewrap 0.7.0 or newer has it; without --tmp-size the command runs, unbounded"));
+        }
+        tracing::warn!(
+            "this bwrap has no option --size: /tmp, /dev/shm and HOME are bounded by half of the memory only"
+        );
+    }
+    Ok(Attempt { features, ..attempt })
+}
+
+fn announce(plan: &Plan, told: &mut BTreeSet<String>) {
+    let gaps = plan.gaps.iter().filter(|_| plan.backend != Backend::None);
+    let gaps = gaps.map(|gap| format!("not enforced, as accepted: {} ({})", gap.protection, gap.missing));
+    for warning in plan.warnings.iter().cloned().chain(gaps) {
+        if told.insert(warning.clone()) {
+            tracing::warn!("{warning}");
+        }
+    }
+    for note in &plan.notes {
+        tracing::info!("{note}");
+    }
+    tracing::info!(
+        "backend '{}' starts '{}' in '{}'",
+        plan.backend,
+        plan.target.exec.display(),
+        plan.workdir.display()
+    );
+}
+
+/// The kernel's answer to exec, as 126 or 127.
+fn not_executed(plan: &Plan, errno: i32) -> Error {
+    let kind = if errno == libc::ENOENT { Kind::NotFound } else { Kind::NotExecutable };
+    let word = plan.target.word.display();
+    Error::text(kind, format!("cannot execute '{word}': {}", sys::process::reason(errno)))
+}

@@ -1,0 +1,317 @@
+//! The one document of settings: what a policy file or a profile says, every key optional.
+//!
+//! Pure, and knows neither TOML nor JSON: `file` reads one, `print` writes one. Each field has the name of its key; what a
+//! key means and what holds without it is in the table of [`fields`](super::fields).
+
+mod value;
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::layer::{DEFAULT_KILL_AFTER, Layer, Set};
+use crate::backend::Backend;
+use crate::policy::env::{EnvName, EnvRule, exactly};
+use crate::policy::hidden::{DEFAULT_MAX_ENTRIES, Overflow, Shown};
+use crate::policy::{
+    Access, EnvPolicy, FileRules, Grant, Hidden, Missing, Network, NewSession, Origin, PathRule, Policy, Protection,
+};
+
+pub(super) use value::{AUTO, SESSIONS};
+
+/// How text begins that stands for bytes in standard base64.
+pub(super) const BASE64: &str = "base64:";
+
+/// Stands for every name in `cwd_allow_hidden`.
+pub(super) const ALL_NAMES: &str = "*";
+
+/// What a policy file says. Paths are as written: `~` and relative ones are resolved where options are.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Document {
+    /// Profiles beneath this document, lowest first.
+    #[serde(deserialize_with = "value::list")]
+    pub extends: Vec<String>,
+    /// Backends to try, in order.
+    #[serde(deserialize_with = "value::one")]
+    pub backend_type: Option<Vec<Backend>>,
+    /// Protections that may be missing.
+    #[serde(deserialize_with = "value::list")]
+    pub allow_gaps: BTreeSet<Protection>,
+    /// Visible and read-only.
+    #[serde(deserialize_with = "value::list")]
+    pub read_roots: Vec<PathBuf>,
+    /// The same where it exists.
+    #[serde(deserialize_with = "value::list")]
+    pub read_roots_optional: Vec<PathBuf>,
+    /// Visible and writable.
+    #[serde(deserialize_with = "value::list")]
+    pub write_roots: Vec<PathBuf>,
+    /// The same where it exists.
+    #[serde(deserialize_with = "value::list")]
+    pub write_roots_optional: Vec<PathBuf>,
+    /// Single files that can be written.
+    #[serde(deserialize_with = "value::list")]
+    pub write_files: Vec<PathBuf>,
+    /// Whether missing `write_roots` are made.
+    #[serde(deserialize_with = "value::flag")]
+    pub create_missing: Option<bool>,
+    /// Hidden.
+    #[serde(deserialize_with = "value::list")]
+    pub mask_paths: Vec<PathBuf>,
+    /// Not writable inside a write grant.
+    #[serde(deserialize_with = "value::list")]
+    pub protect_paths: Vec<PathBuf>,
+    /// Sockets that can be used.
+    #[serde(deserialize_with = "value::list")]
+    pub allow_unix_socket_paths: Vec<PathBuf>,
+    /// Sockets that cannot be used.
+    #[serde(deserialize_with = "value::list")]
+    pub deny_unix_socket_paths: Vec<PathBuf>,
+    /// Names that begin with a dot and stay visible; `*` among them means all.
+    #[serde(deserialize_with = "value::list_or_none")]
+    pub cwd_allow_hidden: Option<Vec<OsString>>,
+    /// The most entries that the scan for hidden names looks at.
+    #[serde(deserialize_with = "value::count")]
+    pub cwd_hidden_scan_max_entries: Option<u64>,
+    /// What happens at that number.
+    #[serde(deserialize_with = "value::one")]
+    pub cwd_hidden_scan_overflow: Option<Overflow>,
+    /// Whether the scan goes below the top of each place.
+    #[serde(deserialize_with = "value::flag")]
+    pub cwd_hidden_scan_recursive: Option<bool>,
+    /// Working directory.
+    #[serde(deserialize_with = "value::one")]
+    pub workdir: Option<PathBuf>,
+    /// Size of each private directory, in bytes.
+    #[serde(deserialize_with = "value::size")]
+    pub tmp_size: Option<u64>,
+    /// Whether the target has the host's network.
+    #[serde(deserialize_with = "value::flag")]
+    pub allow_network: Option<bool>,
+    /// Whether the default list of variables passes.
+    #[serde(deserialize_with = "value::flag")]
+    pub env_default: Option<bool>,
+    /// Rules about variables, in order, before those of `env_set`.
+    #[serde(deserialize_with = "value::list")]
+    pub env: Vec<EnvRule>,
+    /// Values of variables, each name once.
+    #[serde(deserialize_with = "value::table")]
+    pub env_set: Vec<(EnvName, OsString)>,
+    /// The only variables that pass, before `env` and `env_set`.
+    #[serde(deserialize_with = "value::list_or_none")]
+    pub spawn_env_allowlist: Option<Vec<EnvName>>,
+    /// Descriptors that cross.
+    #[serde(deserialize_with = "value::descriptors")]
+    pub keep_fds: BTreeSet<i32>,
+    /// Whether the jobserver of make is passed on.
+    #[serde(deserialize_with = "value::flag")]
+    pub keep_jobserver: Option<bool>,
+    /// Session and controlling terminal.
+    #[serde(deserialize_with = "value::one")]
+    pub new_session: Option<NewSession>,
+    /// Grace between TERM and KILL.
+    #[serde(deserialize_with = "value::one")]
+    pub kill_after: Option<Duration>,
+}
+
+impl Document {
+    /// The document as a source of settings, all of them from `origin`. Its `extends` are the caller's to look up.
+    #[must_use]
+    pub fn layer(self, origin: &Origin) -> Layer {
+        let Self {
+            extends: _,
+            backend_type,
+            allow_gaps,
+            read_roots,
+            read_roots_optional,
+            write_roots,
+            write_roots_optional,
+            write_files,
+            create_missing,
+            mask_paths,
+            protect_paths,
+            allow_unix_socket_paths,
+            deny_unix_socket_paths,
+            cwd_allow_hidden,
+            cwd_hidden_scan_max_entries,
+            cwd_hidden_scan_overflow,
+            cwd_hidden_scan_recursive,
+            workdir,
+            tmp_size,
+            allow_network,
+            mut env_default,
+            env,
+            env_set,
+            spawn_env_allowlist,
+            keep_fds,
+            keep_jobserver,
+            new_session,
+            kill_after,
+        } = self;
+        let missing = if create_missing == Some(true) { Missing::Create } else { Missing::Refuse };
+        let mut grants = Vec::new();
+        for (paths, access, missing, file_only) in [
+            (read_roots, Access::Read, Missing::Refuse, false),
+            (read_roots_optional, Access::Read, Missing::Skip, false),
+            (write_roots, Access::Write, missing, false),
+            (write_roots_optional, Access::Write, Missing::Skip, false),
+            (write_files, Access::Write, Missing::Refuse, true),
+        ] {
+            let grant = |path| Grant { path, access, missing, file_only, origin: origin.clone() };
+            grants.extend(paths.into_iter().map(grant));
+        }
+        let mut rules = Vec::new();
+        if let Some(names) = spawn_env_allowlist {
+            env_default = Some(false);
+            rules.extend(exactly(names));
+        }
+        rules.extend(env);
+        rules.extend(env_set.into_iter().map(|(name, value)| EnvRule::Set(name, value)));
+        let from = Source(origin);
+        Layer {
+            backends: from.set(backend_type),
+            accepted_gaps: allow_gaps,
+            grants,
+            masks: from.rules(mask_paths),
+            protects: from.rules(protect_paths),
+            tmp_size: from.set(tmp_size),
+            workdir: from.set(workdir),
+            network: from.set(allow_network.map(|allow| if allow { Network::Host } else { Network::Off })),
+            allow_sockets: from.rules(allow_unix_socket_paths),
+            deny_sockets: from.rules(deny_unix_socket_paths),
+            env: rules,
+            env_defaults: from.set(env_default),
+            keep_fds,
+            keep_jobserver: from.set(keep_jobserver),
+            new_session: from.set(new_session),
+            kill_after: from.set(kill_after),
+            hidden_shown: from.set(cwd_allow_hidden.map(|names| {
+                if names.iter().any(|name| name == ALL_NAMES) {
+                    Shown::All
+                } else {
+                    Shown::Names(names.into_iter().collect())
+                }
+            })),
+            hidden_max_entries: from.set(cwd_hidden_scan_max_entries),
+            hidden_overflow: from.set(cwd_hidden_scan_overflow),
+            hidden_recursive: from.set(cwd_hidden_scan_recursive),
+        }
+    }
+
+    /// The document that says what the policy does, and of the defaults only what nobody should have to know.
+    ///
+    /// A network that is off by default is written, and so counts as asked for from then on, unless `none` may run the
+    /// policy: it would refuse what was only a default before. Two things have no key of their own and come out stricter or
+    /// plainer: whether a file to write may be missing (it may not), and single write grants that are made when missing
+    /// (then all are).
+    #[must_use]
+    pub fn of(policy: &Policy) -> Self {
+        let Policy {
+            backends,
+            accepted_gaps,
+            asked,
+            files: FileRules { grants, masks, protects, tmp_size },
+            network,
+            allow_sockets,
+            deny_sockets,
+            env: EnvPolicy { defaults, rules },
+            workdir,
+            keep_fds,
+            keep_jobserver,
+            new_session,
+            kill_after,
+            hidden: Hidden { shown, max_entries, overflow, recursive },
+            origins: _,
+        } = policy;
+        let granted =
+            |key| grants.iter().filter(|grant| grant_key(grant) == key).map(|grant| grant.path.clone()).collect();
+        let paths = |rules: &[PathRule]| rules.iter().map(|rule| rule.path.clone()).collect();
+        let creates = grants.iter().any(|grant| grant_key(grant) == "write_roots" && grant.missing == Missing::Create);
+        let (env, env_set) = split_rules(rules);
+        let decided = *network == Network::Host
+            || asked.contains(&Protection::Network)
+            || !backends.list.contains(&Backend::None);
+        Self {
+            extends: Vec::new(),
+            backend_type: Some(backends.list.clone()),
+            allow_gaps: accepted_gaps.clone(),
+            read_roots: granted("read_roots"),
+            read_roots_optional: granted("read_roots_optional"),
+            write_roots: granted("write_roots"),
+            write_roots_optional: granted("write_roots_optional"),
+            write_files: granted("write_files"),
+            create_missing: creates.then_some(true),
+            mask_paths: paths(masks),
+            protect_paths: paths(protects),
+            allow_unix_socket_paths: paths(allow_sockets),
+            deny_unix_socket_paths: paths(deny_sockets),
+            cwd_allow_hidden: match shown {
+                Shown::All => None,
+                // A file of that name is not hidden anyway.
+                Shown::Names(names) => Some(names.iter().filter(|name| *name != ALL_NAMES).cloned().collect()),
+            },
+            cwd_hidden_scan_max_entries: unless(*max_entries, DEFAULT_MAX_ENTRIES),
+            cwd_hidden_scan_overflow: unless(*overflow, Overflow::Error),
+            cwd_hidden_scan_recursive: unless(*recursive, true),
+            workdir: workdir.clone(),
+            tmp_size: *tmp_size,
+            allow_network: decided.then_some(*network == Network::Host),
+            env_default: unless(*defaults, true),
+            env,
+            env_set,
+            spawn_env_allowlist: None,
+            keep_fds: keep_fds.clone(),
+            keep_jobserver: unless(*keep_jobserver, false),
+            new_session: unless(*new_session, NewSession::Auto),
+            kill_after: unless(*kill_after, DEFAULT_KILL_AFTER),
+        }
+    }
+}
+
+/// The key under which a grant is written.
+pub(super) fn grant_key(grant: &Grant) -> &'static str {
+    match (grant.access, grant.missing, grant.file_only) {
+        (Access::Read, Missing::Skip, _) => "read_roots_optional",
+        (Access::Read, Missing::Refuse | Missing::Create, _) => "read_roots",
+        (Access::Write, _, true) => "write_files",
+        (Access::Write, Missing::Skip, false) => "write_roots_optional",
+        (Access::Write, Missing::Refuse | Missing::Create, false) => "write_roots",
+    }
+}
+
+fn unless<T: Copy + PartialEq>(value: T, default: T) -> Option<T> {
+    (value != default).then_some(value)
+}
+
+/// The rules as `env` and `env_set`: values at the end stand in the table, what comes before another rule keeps its place.
+fn split_rules(rules: &[EnvRule]) -> (Vec<EnvRule>, Vec<(EnvName, OsString)>) {
+    let mut names = BTreeSet::new();
+    let values = rules.iter().rev().map_while(|rule| match rule {
+        EnvRule::Set(name, _) => Some(name),
+        EnvRule::Pass(_) | EnvRule::PassPrefix(_) => None,
+    });
+    let count = values.take_while(|name| names.insert(*name)).count();
+    let (words, values) = rules.split_at(rules.len() - count);
+    let values = values.iter().filter_map(|rule| match rule {
+        EnvRule::Set(name, value) => Some((name.clone(), value.clone())),
+        EnvRule::Pass(_) | EnvRule::PassPrefix(_) => None,
+    });
+    (words.to_vec(), values.collect())
+}
+
+/// Puts the origin to settings.
+struct Source<'a>(&'a Origin);
+
+impl Source<'_> {
+    fn set<T>(&self, value: Option<T>) -> Option<Set<T>> {
+        value.map(|value| Set::new(value, self.0.clone()))
+    }
+
+    fn rules(&self, paths: Vec<PathBuf>) -> Vec<PathRule> {
+        paths.into_iter().map(|path| PathRule { path, origin: self.0.clone() }).collect()
+    }
+}

@@ -1,0 +1,560 @@
+//! One table of the keys of a document: what each takes, what holds without it, what it means, what backends do with it.
+//!
+//! Manual page, JSON schema and suggestions come from it; a test holds it against the type that is read. A text promises
+//! behaviour: it changes with the code that keeps the promise.
+
+use crate::backend::Backend;
+use crate::policy::Protection;
+use crate::policy::hidden::Overflow;
+
+use super::document::{AUTO, SESSIONS};
+
+/// What a key takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// `true` or `false`.
+    Boolean,
+    /// A whole number of at least 1.
+    Count,
+    /// A number of bytes, or text with a unit.
+    Size,
+    /// Text with a unit.
+    Duration,
+    /// A path.
+    Path,
+    /// A list of paths.
+    Paths,
+    /// A list of names.
+    Names,
+    /// A list of words about variables.
+    Variables,
+    /// A table of text by variable.
+    Values,
+    /// A list of numbers of at least 3.
+    Descriptors,
+    /// Backends in one string, separated by commas.
+    Backends,
+    /// A list of protections.
+    Protections,
+    /// `error`, `warn` or `unlimited`.
+    Overflow,
+    /// `auto`, `always` or `never`.
+    Session,
+}
+
+impl Kind {
+    /// The type as people say it.
+    #[must_use]
+    pub fn phrase(self) -> &'static str {
+        match self {
+            Self::Boolean => "true or false",
+            Self::Count => "positive integer",
+            Self::Size => "integer, or string with K, M, G or T",
+            Self::Duration => "string with ms, s, m or h",
+            Self::Path => "path",
+            Self::Paths => "list of paths",
+            Self::Names => "list of names",
+            Self::Variables => "list of words",
+            Self::Values => "table of strings",
+            Self::Descriptors => "list of integers from 3",
+            Self::Backends => "string, a comma list",
+            Self::Protections => "list of protections",
+            Self::Overflow | Self::Session => "one of the words below",
+        }
+    }
+
+    /// The words to choose from, where there is a fixed set of them.
+    #[must_use]
+    pub fn words(self) -> Vec<&'static str> {
+        match self {
+            Self::Backends => [AUTO].into_iter().chain(Backend::ALL.map(Backend::word)).collect(),
+            Self::Protections => Protection::ALL.map(Protection::word).to_vec(),
+            Self::Overflow => Overflow::ALL.map(Overflow::word).to_vec(),
+            Self::Session => SESSIONS.map(|(word, _)| word).to_vec(),
+            Self::Boolean
+            | Self::Count
+            | Self::Size
+            | Self::Duration
+            | Self::Path
+            | Self::Paths
+            | Self::Names
+            | Self::Variables
+            | Self::Values
+            | Self::Descriptors => Vec::new(),
+        }
+    }
+}
+
+/// One key.
+#[derive(Clone, Copy, Debug)]
+pub struct Field {
+    /// Its name.
+    pub key: &'static str,
+    /// What it takes.
+    pub kind: Kind,
+    /// What holds when no source has the key.
+    pub default: &'static str,
+    /// What its numbers count; empty when it has none.
+    pub unit: &'static str,
+    /// What it means, one paragraph.
+    pub about: &'static str,
+    /// What bubblewrap does with it.
+    bwrap: &'static str,
+    /// What the backend without isolation does with it.
+    none: &'static str,
+    /// Other words that people write for it: of options, of other programs.
+    guesses: &'static [&'static str],
+}
+
+impl Field {
+    /// What a backend does with the key.
+    #[must_use]
+    pub fn does(&self, backend: Backend) -> &'static str {
+        match backend {
+            Backend::Bwrap => self.bwrap,
+            Backend::None => self.none,
+        }
+    }
+}
+
+const NOT_FILES: &str = "refused, unless allow_gaps has files-read and files-write; then without effect.";
+const NOT_WRITES: &str = "refused, unless allow_gaps has files-write; then without effect.";
+const NOT_MASKS: &str = "refused, unless allow_gaps has masks; then without effect.";
+const NOT_SOCKETS: &str = "refused, unless allow_gaps has sockets; then without effect.";
+const NO_SCAN: &str = "without effect: nothing is scanned.";
+const SAME: &str = "the same.";
+
+/// Every key, in the order in which documents are written.
+pub const FIELDS: [Field; 28] = [
+    Field {
+        key: "extends",
+        kind: Kind::Names,
+        default: "none",
+        unit: "",
+        about: "Profiles beneath this document, lowest first, by the names that --profile takes. What the document says \
+            is laid over them: its single settings win, its lists add. A profile can extend others, but not itself.",
+        bwrap: "sees the merged policy only.",
+        none: SAME,
+        guesses: &["profile", "profiles", "extend", "inherits", "base", "include"],
+    },
+    Field {
+        key: "backend_type",
+        kind: Kind::Backends,
+        default: "auto",
+        unit: "",
+        about: "Backends to try, as with --backend: the first that starts the command under the whole policy is used. auto \
+            stands for those of this platform that enforce everything, and never for no sandbox.",
+        bwrap: "tried where the list has it; bubblewrap and linux_bwrap mean the same.",
+        none: "tried only where the list has it in so many words; native and direct mean the same.",
+        guesses: &["backend", "backends", "sandbox", "sandbox_backend", "sandbox_type", "type"],
+    },
+    Field {
+        key: "allow_gaps",
+        kind: Kind::Protections,
+        default: "none",
+        unit: "",
+        about: "Protections that may be missing. Without this, one that is needed and cannot be enforced is an error.",
+        bwrap: "starts without them where this host cannot give them; 'processes' shows the host's /proc if no new one can \
+            be mounted.",
+        none: "starts although these, asked for in so many words, are not enforced.",
+        guesses: &["allow_gap", "gaps", "accepted_gaps", "accept_gaps"],
+    },
+    Field {
+        key: "read_roots",
+        kind: Kind::Paths,
+        default: "none",
+        unit: "",
+        about: "Files and directories that are visible at their own place and read-only, as with --read. A missing path is an \
+            error. Inside a write grant they stay read-only.",
+        bwrap: "mounts each read-only. A socket or FIFO inside can still be used.",
+        none: NOT_FILES,
+        guesses: &["read", "reads", "read_paths", "read_only", "readable_roots", "allow_read", "readonly_paths"],
+    },
+    Field {
+        key: "read_roots_optional",
+        kind: Kind::Paths,
+        default: "none",
+        unit: "",
+        about: "Like read_roots, but a path that does not exist is left out, as with --read-try.",
+        bwrap: "mounts what exists.",
+        none: NOT_FILES,
+        guesses: &["read_try", "optional_read_roots", "read_optional"],
+    },
+    Field {
+        key: "write_roots",
+        kind: Kind::Paths,
+        default: "none",
+        unit: "",
+        about: "Files and directories that are visible and writable, as with --write; what is written stays on the host. A \
+            missing path is an error unless create_missing is true. \".\" is the working directory, which is read-only \
+            otherwise.",
+        bwrap: "mounts each writable. Known places of secrets below them stay hidden.",
+        none: NOT_FILES,
+        guesses: &["write", "writes", "write_paths", "writable_roots", "writable", "allow_write"],
+    },
+    Field {
+        key: "write_roots_optional",
+        kind: Kind::Paths,
+        default: "none",
+        unit: "",
+        about: "Like write_roots, but a path that does not exist is left out and never made, as with --write-try.",
+        bwrap: "mounts what exists.",
+        none: NOT_FILES,
+        guesses: &["write_try", "optional_write_roots", "write_optional"],
+    },
+    Field {
+        key: "write_files",
+        kind: Kind::Paths,
+        default: "none",
+        unit: "",
+        about: "Single files that can be written in place; a directory or a missing file is an error. A program that saves by \
+            renaming needs its directory in write_roots instead.",
+        bwrap: "mounts each writable.",
+        none: NOT_FILES,
+        guesses: &["write_file", "writable_files"],
+    },
+    Field {
+        key: "create_missing",
+        kind: Kind::Boolean,
+        default: "false",
+        unit: "",
+        about: "Makes what is missing of the write_roots of the same document a directory, with its parents; it stays on the \
+            host.",
+        bwrap: "makes them before the start.",
+        none: "makes nothing.",
+        guesses: &["create", "mkdir", "create_dirs"],
+    },
+    Field {
+        key: "mask_paths",
+        kind: Kind::Paths,
+        default: "none",
+        unit: "",
+        about: "Paths that must not be visible, as with --mask: an empty file or directory stands in the place of each. A \
+            missing path is noted and otherwise ignored. No later source takes one away again.",
+        bwrap: "covers what exists at the start; a file that the host puts in its place later is seen.",
+        none: NOT_MASKS,
+        guesses: &["mask", "masks", "masked_paths", "hide", "hidden_paths", "deny_read", "deny_paths", "denied_paths"],
+    },
+    Field {
+        key: "protect_paths",
+        kind: Kind::Paths,
+        default: "none",
+        unit: "",
+        about: "Paths inside write grants that must not be written, as with --protect; they can be read, and neither replaced \
+            nor renamed away. A missing path is noted and otherwise ignored. No later source takes one away again.",
+        bwrap: "mounts each read-only and holds the directories above it in place.",
+        none: NOT_WRITES,
+        guesses: &["protect", "protects", "protected_paths", "deny_write", "read_only_paths"],
+    },
+    Field {
+        key: "allow_unix_socket_paths",
+        kind: Kind::Paths,
+        default: "none",
+        unit: "",
+        about: "Unix sockets that can be connected to, as with --allow-socket. A path that is missing or no socket is an error.",
+        bwrap: "mounts each; the sockets of the host are out of sight otherwise.",
+        none: NOT_SOCKETS,
+        guesses: &["allow_socket", "allow_sockets", "allow_unix_sockets", "sockets", "unix_sockets"],
+    },
+    Field {
+        key: "deny_unix_socket_paths",
+        kind: Kind::Paths,
+        default: "none",
+        unit: "",
+        about: "Unix sockets that must not be connected to although a grant shows them, as with --deny-socket. A missing path \
+            is noted and otherwise ignored. No later source takes one away again.",
+        bwrap: "covers each with an empty file.",
+        none: NOT_SOCKETS,
+        guesses: &["deny_socket", "deny_sockets", "deny_unix_sockets"],
+    },
+    Field {
+        key: "cwd_allow_hidden",
+        kind: Kind::Names,
+        default: "all names",
+        unit: "",
+        about: "Names that begin with a dot and stay visible below the working directory and grants: every other such name is \
+            masked. \"*\" in the list means all names, and nothing is scanned; an empty list hides every one. A later source \
+            replaces the list.",
+        bwrap: "covers what the scan finds at the start.",
+        none: NOT_MASKS,
+        guesses: &["show_hidden", "allow_hidden", "hidden", "dotfiles", "allow_dotfiles", "visible_hidden"],
+    },
+    Field {
+        key: "cwd_hidden_scan_max_entries",
+        kind: Kind::Count,
+        default: "50000",
+        unit: "directory entries",
+        about: "The most entries that the scan for hidden names looks at.",
+        bwrap: "scans before the start.",
+        none: NO_SCAN,
+        guesses: &["hidden_scan_max", "hidden_max", "hidden_scan_max_entries", "max_entries"],
+    },
+    Field {
+        key: "cwd_hidden_scan_overflow",
+        kind: Kind::Overflow,
+        default: "error",
+        unit: "",
+        about: "What happens when the scan for hidden names reaches its limit: error refuses to start, warn starts with what was found, unlimited goes on.",
+        bwrap: "scans before the start.",
+        none: NO_SCAN,
+        guesses: &["hidden_scan_overflow", "hidden_overflow", "overflow"],
+    },
+    Field {
+        key: "cwd_hidden_scan_recursive",
+        kind: Kind::Boolean,
+        default: "true",
+        unit: "",
+        about: "Whether the scan for hidden names goes into directories below the top of each place.",
+        bwrap: "scans before the start.",
+        none: NO_SCAN,
+        guesses: &["hidden_scan_recursive", "hidden_recursive", "recursive"],
+    },
+    Field {
+        key: "workdir",
+        kind: Kind::Path,
+        default: "the caller's",
+        unit: "",
+        about: "The directory in which the command starts, as with --workdir, and the one that relative paths begin in.",
+        bwrap: "shows it read-only, unless a grant says more, and starts there.",
+        none: "starts there.",
+        guesses: &["cwd", "chdir", "working_dir", "working_directory", "work_dir", "dir"],
+    },
+    Field {
+        key: "tmp_size",
+        kind: Kind::Size,
+        default: "1G",
+        unit: "bytes",
+        about: "The size of each private directory in memory (/tmp, HOME, /dev/shm), as with --tmp-size; at least one page (4K). \
+            K, M, G and T are powers of 1024.",
+        bwrap: "bounds each; needs a bubblewrap with --size (0.7.0).",
+        none: NOT_WRITES,
+        guesses: &["tmpfs_size", "tmp", "tmp_limit", "tmpdir_size"],
+    },
+    Field {
+        key: "allow_network",
+        kind: Kind::Boolean,
+        default: "false",
+        unit: "",
+        about: "Whether the command has the network of the host. Otherwise it has a loopback interface of its own, and nothing \
+            else.",
+        bwrap: "makes a network namespace unless it is true.",
+        none: "false is refused, unless allow_gaps has network.",
+        guesses: &["network", "net", "allow_net", "network_access", "internet"],
+    },
+    Field {
+        key: "env_default",
+        kind: Kind::Boolean,
+        default: "true",
+        unit: "",
+        about: "Whether the variables of the default list pass; false starts from nothing, as --no-default-env does.",
+        bwrap: "the command gets exactly the variables that pass or are set.",
+        none: SAME,
+        guesses: &["no_default_env", "default_env", "env_defaults"],
+    },
+    Field {
+        key: "env",
+        kind: Kind::Variables,
+        default: "none",
+        unit: "",
+        about: "Words as with --env: NAME passes the caller's value, PREFIX_* passes every variable whose name begins so, but \
+            for secret-looking ones, NAME=VALUE sets one. The last word about a name counts.",
+        bwrap: "the command gets exactly the variables that pass or are set.",
+        none: SAME,
+        guesses: &["env_allowlist", "env_passthrough", "pass_env", "environment", "allow_env", "env_allow", "vars"],
+    },
+    Field {
+        key: "env_set",
+        kind: Kind::Values,
+        default: "none",
+        unit: "",
+        about: "Values of variables by name, laid over env. In TOML either lines such as env_set.NAME = \"value\", or a section \
+            [env_set] at the end of the file: every line below it belongs to it.",
+        bwrap: "sets them; the values are in no argument list.",
+        none: SAME,
+        guesses: &["setenv", "set_env", "env_vars", "env_values", "variables"],
+    },
+    Field {
+        key: "spawn_env_allowlist",
+        kind: Kind::Names,
+        default: "the default list",
+        unit: "",
+        about: "Exactly the variables that pass, beside those that are set and the directory for temporary files (TMPDIR, TMP, \
+            TEMP, TEMPDIR): env_default is false then, and must not be true. An empty list lets none pass.",
+        bwrap: "the command gets exactly the variables that pass or are set.",
+        none: SAME,
+        guesses: &["spawn_env", "env_only"],
+    },
+    Field {
+        key: "keep_fds",
+        kind: Kind::Descriptors,
+        default: "none",
+        unit: "",
+        about: "Descriptors above 2 that cross into the command, under their own numbers, as with --keep-fd. Each must be open.",
+        bwrap: "closes every other one.",
+        none: SAME,
+        guesses: &["keep_fd", "fds", "pass_fds", "descriptors"],
+    },
+    Field {
+        key: "keep_jobserver",
+        kind: Kind::Boolean,
+        default: "false",
+        unit: "",
+        about: "Passes the jobserver of make on: MAKEFLAGS, and what it names.",
+        bwrap: "keeps the descriptors, or shows the FIFO.",
+        none: "keeps the descriptors.",
+        guesses: &["jobserver"],
+    },
+    Field {
+        key: "new_session",
+        kind: Kind::Session,
+        default: "auto",
+        unit: "",
+        about: "Whether the command gets a session of its own, and with it no controlling terminal: always, never, or, with \
+            auto, when none of the three standard streams is a terminal.",
+        bwrap: "makes the session; a terminal that the command keeps takes no input from it in either case.",
+        none: "makes the session.",
+        guesses: &["session", "setsid", "new_sid"],
+    },
+    Field {
+        key: "kill_after",
+        kind: Kind::Duration,
+        default: "2s",
+        unit: "ms, s, m or h; must be written",
+        about: "The time between a signal that asks the command to end and SIGKILL to everything inside, as with --kill-after.",
+        bwrap: "ends every process inside.",
+        none: "ends the processes that can be found.",
+        guesses: &["grace", "grace_period", "kill_timeout", "kill_grace"],
+    },
+];
+
+/// The key that was probably meant by an unknown word; also finds it in camel case, with dashes or by another name.
+#[must_use]
+pub fn nearest(word: &str) -> Option<&'static str> {
+    const ENOUGH: f64 = 0.7;
+    // Comparing takes the product of both lengths.
+    const LONGEST: usize = 40;
+    if word.len() > LONGEST {
+        return None;
+    }
+    let word = snake_case(word);
+    let likeness = |name: &str| strsim::normalized_damerau_levenshtein(name, &word);
+    // What differs by more than this in length alone cannot be near; it saves most of the comparing.
+    let near_in_length = |name: &str| name.len().abs_diff(word.len()) * 3 <= name.len().max(word.len());
+    let names = FIELDS.iter().flat_map(|field| {
+        // Between two names as near, the key itself comes last, and the last of the greatest is taken.
+        field
+            .guesses
+            .iter()
+            .chain([&field.key])
+            .filter(|name| near_in_length(name))
+            .map(move |name| (likeness(name), field.key))
+    });
+    let best = names.filter(|(likeness, _)| *likeness >= ENOUGH).max_by(|(a, _), (b, _)| a.total_cmp(b));
+    best.map(|(_, key)| key)
+}
+
+/// `readRoots`, `read-roots` and `READ_ROOTS` as `read_roots`.
+fn snake_case(word: &str) -> String {
+    let mut snake = String::new();
+    let mut after_lower = false;
+    for char in word.chars() {
+        if char.is_uppercase() && after_lower {
+            snake.push('_');
+        }
+        after_lower = char.is_lowercase() || char.is_ascii_digit();
+        if char == '-' || char == ' ' { snake.push('_') } else { snake.extend(char.to_lowercase()) }
+    }
+    snake
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use serde::Deserialize;
+    use serde::de::value::Error;
+    use serde::de::{Deserializer, Error as _, Visitor};
+
+    use super::super::document::Document;
+    use super::*;
+
+    /// Accepts no value; its error holds the names of the fields.
+    struct Keys;
+
+    impl<'de> Deserializer<'de> for Keys {
+        type Error = Error;
+
+        fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Error> {
+            Err(Error::custom("not a struct"))
+        }
+
+        fn deserialize_struct<V: Visitor<'de>>(
+            self,
+            _: &'static str,
+            fields: &'static [&'static str],
+            _: V,
+        ) -> Result<V::Value, Error> {
+            Err(Error::custom(fields.join(" ")))
+        }
+
+        serde::forward_to_deserialize_any! {
+            bool i8 i16 i32 i64 u8 u16 u32 u64 f32 f64 char str string bytes byte_buf option unit unit_struct
+            newtype_struct seq tuple tuple_struct map enum identifier ignored_any
+        }
+    }
+
+    #[test]
+    fn the_table_has_the_keys_of_the_type_in_its_order() {
+        let keys = Document::deserialize(Keys).unwrap_err().to_string();
+        assert_eq!(keys, FIELDS.map(|field| field.key).join(" "));
+    }
+
+    #[test]
+    fn no_name_leads_to_two_keys() {
+        let names: Vec<_> = FIELDS.iter().flat_map(|field| field.guesses.iter().chain([&field.key])).collect();
+        let set: BTreeSet<_> = names.iter().collect();
+        assert_eq!(names.len(), set.len());
+    }
+
+    #[test]
+    fn each_backend_has_a_sentence_for_each_key() {
+        for field in FIELDS {
+            for backend in Backend::ALL {
+                assert!(field.does(backend).ends_with('.'), "{}", field.key);
+            }
+            assert!(field.about.ends_with('.') && !field.default.is_empty(), "{}", field.key);
+        }
+    }
+
+    #[test]
+    fn a_near_miss_finds_its_key() {
+        for (word, key) in [
+            ("alow_network", "allow_network"),
+            ("allowNetwork", "allow_network"),
+            ("allow-network", "allow_network"),
+            ("network", "allow_network"),
+            ("alowRead", "read_roots"),
+            ("readRoots", "read_roots"),
+            ("read_root", "read_roots"),
+            ("ReadRoots", "read_roots"),
+            ("denyRead", "mask_paths"),
+            ("maskPaths", "mask_paths"),
+            ("mask_path", "mask_paths"),
+            ("allowUnixSockets", "allow_unix_socket_paths"),
+            ("deny_unix_socket_path", "deny_unix_socket_paths"),
+            ("sandbox_backend", "backend_type"),
+            ("env_allowlist", "env"),
+            ("env_passthrough", "env"),
+            ("envSet", "env_set"),
+            ("workDir", "workdir"),
+            ("write_root", "write_roots"),
+            ("writeFiles", "write_files"),
+            ("profile", "extends"),
+        ] {
+            assert_eq!(nearest(word), Some(key), "{word}");
+        }
+        for word in ["", "x", "zzzzzzzz", "max_memory_mb", "active"] {
+            assert_eq!(nearest(word), None, "{word}");
+        }
+    }
+}

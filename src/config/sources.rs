@@ -1,0 +1,132 @@
+//! Gathering the policy of a call: profiles under the policy file or payload under the options.
+//!
+//! The only part of `config` that reads files, and it reads only what was named: nothing that lies about is looked for.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use super::payload::{self, MAX_TEXT};
+use super::{Layer, file, merge, profiles, record};
+use crate::cli::{EnvWord, PolicySource};
+use crate::error::{Error, Kind, Result, ResultExt};
+use crate::host::Host;
+use crate::plan;
+use crate::policy::env::{EnvRule, parse_env_file};
+use crate::policy::{Origin, Policy};
+use crate::sys;
+
+/// What was typed that makes up the policy.
+#[derive(Debug)]
+pub struct Sources {
+    /// Profiles, lowest first.
+    pub profiles: Vec<String>,
+    /// The policy file or payload over them.
+    pub policy: Option<PolicySource>,
+    /// Words about the environment, files among them.
+    pub env: Vec<EnvWord>,
+    /// The other options over all.
+    pub options: Layer,
+}
+
+/// The policy, and what a careful caller should hear of.
+pub fn gather(sources: Sources, host: &Host) -> Result<(Policy, Vec<String>)> {
+    let Sources { profiles, policy, env, mut options } = sources;
+    let mut warnings = Vec::new();
+    let mut layers = load_profiles(&profiles, host)?;
+    match policy {
+        None => {}
+        Some(PolicySource::Payload(text)) => {
+            layers.push(from_payload(text.as_encoded_bytes(), "--policy-payload", &mut warnings)?);
+        }
+        Some(PolicySource::Descriptor(number)) => {
+            let text = read_descriptor(number)?;
+            layers.push(from_payload(&text, "--policy-fd", &mut warnings)?);
+        }
+        Some(PolicySource::StandardInput) => {
+            let closed = host.inherited.closed[0].then(|| io::Error::from_raw_os_error(libc::EBADF));
+            let bytes = closed.map_or_else(|| bounded(io::stdin().lock()), Err).map_err(|e| unreadable("-", &e))?;
+            layers.extend(from_file(&bytes, "-", "standard input", host)?);
+        }
+        Some(PolicySource::File(path)) => {
+            let name = path.display().to_string();
+            let full = plan::expand(&path, host, host.cwd.as_deref().ok())?;
+            let bytes = File::open(full).and_then(bounded).map_err(|error| unreadable(&name, &error))?;
+            layers.extend(from_file(&bytes, &name, &name, host)?);
+        }
+    }
+    options.env = environment_rules(env, host)?;
+    layers.push(options);
+    Ok((merge(layers), warnings))
+}
+
+/// The user's own profiles: `$XDG_CONFIG_HOME/sandbox-run/profiles`, or the same below `~/.config`.
+#[must_use]
+pub fn profile_directory(host: &Host) -> Option<PathBuf> {
+    let config = host.variable("XDG_CONFIG_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+    let config = config.or_else(|| host.home.as_ref().map(|home| home.join(".config")))?;
+    Some(config.join("sandbox-run/profiles"))
+}
+
+fn load_profiles(names: &[String], host: &Host) -> Result<Vec<Layer>> {
+    let loaded = profiles::load(names, profile_directory(host).as_deref(), &host.environment).kind(Kind::Policy)?;
+    Ok(loaded.into_iter().map(|(origin, document)| document.layer(&origin)).collect())
+}
+
+fn from_file(bytes: &[u8], file: &str, name: &str, host: &Host) -> Result<Vec<Layer>> {
+    let format = Path::new(file).extension().and_then(|ending| match ending.to_str() {
+        Some("json") => Some(file::Format::Json),
+        Some("toml") => Some(file::Format::Toml),
+        _ => None,
+    });
+    let document = file::read(bytes, name, format).kind(Kind::Policy)?;
+    let mut layers = load_profiles(&document.extends, host)?;
+    layers.push(document.layer(&Origin::File(name.into())));
+    Ok(layers)
+}
+
+fn from_payload(text: &[u8], option: &str, warnings: &mut Vec<String>) -> Result<Layer> {
+    let read = payload::decode(text).and_then(record::layer);
+    let (layer, found) =
+        read.map_err(|error| Error::text(Kind::Policy, format!("cannot read the policy ({option}): {error:#}")))?;
+    warnings.extend(found);
+    Ok(layer)
+}
+
+/// Reads a descriptor to its end and closes it, so that the target does not see it.
+fn read_descriptor(number: i32) -> Result<Vec<u8>> {
+    let name = format!("descriptor {number}");
+    let closed = || io::Error::from_raw_os_error(libc::EBADF);
+    let file = sys::fd::adopt(number).map(File::from).ok_or_else(closed);
+    file.and_then(bounded).map_err(|error| unreadable(&name, &error))
+}
+
+/// All of a file that is no larger than a policy may be, and a little of one that is.
+fn bounded(file: impl Read) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    file.take(MAX_TEXT as u64 + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn unreadable(name: &str, error: &io::Error) -> Error {
+    Error::text(Kind::Policy, format!("cannot read the policy '{name}': {}", sys::process::describe(error)))
+}
+
+fn environment_rules(words: Vec<EnvWord>, host: &Host) -> Result<Vec<EnvRule>> {
+    let mut rules = Vec::new();
+    for word in words {
+        match word {
+            EnvWord::Rule(rule) => rules.push(rule),
+            EnvWord::File(path) => {
+                let name = path.display().to_string();
+                let file = plan::expand(&path, host, host.cwd.as_deref().ok())?;
+                let bytes = std::fs::read(file).map_err(|error| {
+                    let reason = sys::process::describe(&error);
+                    Error::text(Kind::Policy, format!("cannot read '{name}' (--env-file): {reason}"))
+                })?;
+                rules.extend(parse_env_file(&bytes, &name).kind(Kind::Policy)?);
+            }
+        }
+    }
+    Ok(rules)
+}

@@ -1,0 +1,38 @@
+//! A policy with every path made absolute, as it is printed: so that it means the same wherever it is read back.
+//!
+//! Looks at the host's files only to take `..` out of a path that has one.
+
+use std::path::{Component, Path, PathBuf};
+
+use super::build::expand;
+use super::links::walk;
+use super::resolve::workdir;
+use crate::error::{Error, Kind, Result};
+use crate::host::Host;
+use crate::policy::Policy;
+
+/// `policy` with `~`, relative paths and `..` resolved against the working directory in which its target would start.
+pub fn absolute(policy: &Policy, host: &Host) -> Result<Policy> {
+    let mut policy = policy.clone();
+    let base = workdir(&policy, host)?;
+    if let Some(workdir) = &mut policy.workdir {
+        workdir.clone_from(&base);
+    }
+    let paths = policy.files.grants.iter_mut().map(|grant| &mut grant.path);
+    let rules = policy.files.masks.iter_mut().chain(&mut policy.files.protects);
+    let rules = rules.chain(&mut policy.allow_sockets).chain(&mut policy.deny_sockets);
+    for path in paths.chain(rules.map(|rule| &mut rule.path)) {
+        *path = without_dots(&expand(path, host, Some(&base))?)?;
+    }
+    Ok(policy)
+}
+
+fn without_dots(path: &Path) -> Result<PathBuf> {
+    if !path.components().any(|part| part == Component::ParentDir) {
+        return Ok(path.components().collect());
+    }
+    walk(path).map(|found| found.end).map_err(|error| {
+        let reason = crate::sys::process::describe(&error);
+        Error::text(Kind::Policy, format!("cannot resolve path '{}': {reason}", path.display()))
+    })
+}

@@ -1,0 +1,287 @@
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::net::UnixListener;
+
+use super::*;
+use crate::plan::view::{Own, Rule};
+
+/// A fresh directory, removed at the end.
+struct Tree(tempfile::TempDir);
+
+impl Tree {
+    /// Names that end in `/` are directories, names with ` -> ` links.
+    fn new(names: &[&str]) -> Self {
+        let tree = Self(tempfile::tempdir().unwrap());
+        for name in names {
+            let (name, to) = name.split_once(" -> ").map_or((*name, None), |(name, to)| (name, Some(to)));
+            let path = tree.path(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            match to {
+                Some(to) => symlink(to, path).unwrap(),
+                None if name.ends_with('/') => fs::create_dir_all(path).unwrap(),
+                None => fs::write(path, "").unwrap(),
+            }
+        }
+        tree
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        fs::canonicalize(self.0.path()).unwrap().join(name)
+    }
+
+    fn ground(&self, roots: &[&str], decided: &[&str]) -> Ground {
+        Ground {
+            roots: roots.iter().map(|name| self.path(name).components().collect()).collect(),
+            decided: decided.iter().map(|name| self.path(name).into_os_string()).collect(),
+        }
+    }
+
+    fn names(&self, scan: &Scan) -> Vec<String> {
+        let top = self.path("");
+        scan.found.iter().map(|found| found.path.strip_prefix(&top).unwrap().display().to_string()).collect()
+    }
+
+    /// What is found below the whole tree.
+    fn found(&self, shown: &[&str]) -> Vec<String> {
+        self.names(&scan(&self.ground(&[""], &[]), &rule(u64::MAX, Overflow::Error), &set(shown)).unwrap())
+    }
+}
+
+fn rule(max_entries: u64, overflow: Overflow) -> Hidden {
+    Hidden { shown: crate::policy::hidden::Shown::All, max_entries, overflow, recursive: true }
+}
+
+fn set(names: &[&str]) -> BTreeSet<OsString> {
+    names.iter().map(OsString::from).collect()
+}
+
+#[test]
+fn finds_names_at_any_depth_and_enters_none_of_them() {
+    let tree =
+        Tree::new(&[".env", ".d/.x", ".d/y", "a/.env", "a/b/.netrc", "a/..odd", "a/b/plain", ".venv/.lock", "z/"]);
+    assert_eq!(tree.found(&[]), [".d", ".env", ".venv", "a/..odd", "a/.env", "a/b/.netrc"]);
+    // What is shown is shown at any depth, and what lies in it is looked at like everything else.
+    assert_eq!(tree.found(&[".env", ".venv"]), [".d", ".venv/.lock", "a/..odd", "a/b/.netrc"]);
+    assert_eq!(tree.found(&[".env", ".venv", ".d"])[0], ".d/.x");
+    assert_eq!(tree.found(&[".env", ".venv"]), tree.found(&[".venv", ".env"]), "the same each time");
+    // A name is a whole name.
+    assert_eq!(tree.found(&["env", ".en", ".envx", "."]), tree.found(&[]));
+}
+
+#[test]
+fn git_is_shown_whole_or_not_at_all() {
+    let tree = Tree::new(&[".git/.cache", ".git/config", "sub/.git -> ../.git", "sub/.gitignore"]);
+    assert_eq!(tree.found(&[".git"]), ["sub/.gitignore"]);
+    assert_eq!(tree.found(&[]), [".git", "sub/.gitignore"]);
+    let from_within = scan(&tree.ground(&[".git"], &[]), &rule(10, Overflow::Error), &set(&[])).unwrap();
+    assert_eq!(tree.names(&from_within), [""; 0]);
+}
+
+#[test]
+fn every_kind_of_file_and_every_byte() {
+    let tree = Tree::new(&["a/"]);
+    let _socket = UnixListener::bind(tree.path("a/.socket")).unwrap();
+    nix::unistd::mkfifo(&tree.path("a/.fifo"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+    fs::write(tree.path("a").join(OsStr::from_bytes(b".\xff\n")), "").unwrap();
+    let found = scan(&tree.ground(&[""], &[]), &rule(9, Overflow::Error), &set(&[])).unwrap();
+    let names: Vec<_> = found.found.iter().map(|found| found.path.file_name().unwrap().as_bytes()).collect();
+    assert_eq!(names, [&b".fifo"[..], b".socket", b".\xff\n"]);
+}
+
+#[test]
+fn only_the_top_of_each_root() {
+    let tree = Tree::new(&[".a", "b/.c", "d/.e", "d/f/.g"]);
+    let flat = Hidden { recursive: false, ..rule(100, Overflow::Error) };
+    let found = scan(&tree.ground(&["", "d"], &[]), &flat, &set(&[])).unwrap();
+    assert_eq!(tree.names(&found), [".a", "d/.e"]);
+    // Roots in each other are looked at once: a limit that fits the tree fits both.
+    let ground = tree.ground(&["", "d"], &["d"]);
+    let found = scan(&ground, &rule(7, Overflow::Error), &set(&[])).unwrap();
+    assert_eq!(tree.names(&found), [".a", "b/.c", "d/.e", "d/f/.g"]);
+    assert!(scan(&ground, &rule(6, Overflow::Error), &set(&[])).is_err());
+}
+
+#[test]
+fn links_are_not_followed_and_what_hidden_ones_lead_to_is_hidden() {
+    let tree = Tree::new(&[
+        "w/conf/env",
+        "w/conf/plain",
+        "w/.env -> conf/env",
+        "w/sub/.env -> ../.env",
+        "w/.loop -> .loop",
+        "w/.nothing -> nowhere",
+        "w/.out -> ../o/secret",
+        "w/.system -> /etc/passwd",
+        "w/.here -> .",
+        "w/sub/.up -> ..",
+        "w/sub/deep/.up -> ..",
+        "w/.repo -> .git",
+        "w/.git/x",
+        "w/dir -> .",
+        "w/.data -> data",
+        "w/data/.inner",
+        "w/granted",
+        "w/.granted -> granted",
+        "o/secret",
+        "o/.hidden",
+        "w/o -> ../o",
+    ]);
+    let ground = tree.ground(&["w"], &["w/granted"]);
+    let found = scan(&ground, &rule(100, Overflow::Error), &set(&[".git"])).unwrap();
+    assert_eq!(tree.names(&found), ["w/conf/env", "w/data", "w/data/.inner"]);
+    // Below a root of its own the end is in sight.
+    let found = scan(&tree.ground(&["w", "o"], &[]), &rule(100, Overflow::Error), &set(&[".git", ".env"])).unwrap();
+    assert_eq!(tree.names(&found), ["o/.hidden", "o/secret", "w/data", "w/data/.inner", "w/granted"]);
+}
+
+#[test]
+fn what_a_rule_speaks_of_is_left_alone() {
+    let tree = Tree::new(&[".a/.x", "b/.c", ".d", "e/.f"]);
+    let found = scan(&tree.ground(&[""], &[".a", "b"]), &rule(9, Overflow::Error), &set(&[])).unwrap();
+    assert_eq!(tree.names(&found), [".d", "e/.f"]);
+}
+
+#[test]
+fn a_limit_is_exact_and_names_what_is_unfinished() {
+    let names: Vec<_> = (0..20).map(|number| format!("d{number:02}/f")).chain(["z/.env".into()]).collect();
+    let tree = Tree::new(&names.iter().map(String::as_str).collect::<Vec<_>>());
+    let ground = tree.ground(&[""], &[]);
+    let with = |max, overflow| scan(&ground, &rule(max, overflow), &set(&[]));
+    assert_eq!(tree.names(&with(42, Overflow::Error).unwrap()), ["z/.env"]);
+    let error = with(41, Overflow::Error).unwrap_err();
+    assert_eq!(error.kind(), Kind::Policy);
+    let z = tree.path("z").display().to_string();
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "cannot look for names that begin with a dot: more than 41 entries (cwd_hidden_scan_max_entries), and \
+             cwd_hidden_scan_overflow is 'error'; not finished: '{z}'"
+        )
+    );
+    // Ten directories, and the number of the others.
+    let text = with(22, Overflow::Error).unwrap_err().to_string();
+    let listed: Vec<_> = (1..11).map(|number| format!("'{}'", tree.path(&format!("d{number:02}")).display())).collect();
+    assert!(text.ends_with(&format!("not finished: {}, +10 more", listed.join(", "))), "{text}");
+
+    let partly = with(41, Overflow::Warn).unwrap();
+    assert_eq!(tree.names(&partly), [""; 0]);
+    let warning = partly.warning.unwrap();
+    for part in ["41 entries", "cwd_hidden_scan_max_entries", &z, "stay visible"] {
+        assert!(warning.contains(part), "{part}: {warning}");
+    }
+    let all = with(1, Overflow::Unlimited).unwrap();
+    assert_eq!((tree.names(&all), all.warning), (vec!["z/.env".into()], None));
+    // Nothing at all to look at needs no entries; an empty directory is finished at any limit.
+    assert_eq!(with(42, Overflow::Warn).unwrap().warning, None);
+}
+
+#[test]
+fn a_limit_leaves_out_what_is_deep_or_slow() {
+    let tree = Tree::new(&["a/b/c/.deep", "node_modules/m/.x", "z/.top", "target/.y"]);
+    let ground = tree.ground(&[""], &[]);
+    let warned = |max| scan(&ground, &rule(max, Overflow::Warn), &set(&[])).unwrap();
+    assert_eq!(tree.names(&warned(6)), ["z/.top"]);
+    assert_eq!(tree.names(&warned(8)), ["a/b/c/.deep", "z/.top"]);
+    let list = warned(8).warning.unwrap();
+    assert!(list.ends_with(&format!("'{}', '{}'", tree.path("node_modules").display(), tree.path("target").display())));
+    assert_eq!(warned(20).found.len(), 4);
+}
+
+#[test]
+fn what_cannot_be_read_or_is_not_there_is_passed_over() {
+    let tree = Tree::new(&["closed/.x", "open/.y"]);
+    fs::set_permissions(tree.path("closed"), fs::Permissions::from_mode(0o000)).unwrap();
+    let ground = tree.ground(&["", "missing", "open/.y"], &[]);
+    let found = scan(&ground, &rule(9, Overflow::Error), &set(&[])).unwrap();
+    fs::set_permissions(tree.path("closed"), fs::Permissions::from_mode(0o700)).unwrap();
+    let names = tree.names(&found);
+    assert_eq!(names.last().unwrap(), "open/.y");
+    assert_eq!(names.len(), if nix::unistd::geteuid().is_root() { 2 } else { 1 });
+}
+
+#[test]
+fn names_come_and_go_between_scan_and_use() {
+    let tree = Tree::new(&[".a", ".b", ".c", ".d"]);
+    let mut found = scan(&tree.ground(&[""], &[]), &rule(9, Overflow::Error), &set(&[])).unwrap();
+    let present = |found: &Scan| {
+        found.present().map(|(path, kind)| (path.file_name().unwrap().to_owned(), kind)).collect::<Vec<_>>()
+    };
+    assert!(present(&found).is_empty(), "nobody has looked yet");
+    fs::remove_file(tree.path(".a")).unwrap();
+    fs::remove_file(tree.path(".b")).unwrap();
+    fs::create_dir(tree.path(".b")).unwrap();
+    fs::remove_file(tree.path(".c")).unwrap();
+    symlink("x", tree.path(".c")).unwrap();
+    found.look_again();
+    assert_eq!(present(&found), [(".b".into(), FileKind::Directory), (".d".into(), FileKind::File)]);
+    assert!(!found.is_stale());
+    fs::write(tree.path(".e"), "").unwrap();
+    assert!(!found.is_stale(), "new names are of no interest");
+    fs::rename(tree.path(".e"), tree.path(".d")).unwrap();
+    assert!(found.is_stale());
+    found.look_again();
+    assert!(!found.is_stale());
+    fs::remove_file(tree.path(".d")).unwrap();
+    assert!(found.is_stale());
+    fs::write(tree.path(".d"), "").unwrap();
+    assert!(found.is_stale(), "the same number is given again");
+}
+
+#[test]
+fn only_what_was_made_in_place_of_a_name_that_went_is_a_trace() {
+    let tree = Tree::new(&[".gone", ".replaced", ".same", ".written", ".other"]);
+    let make = |name: &str, mode| {
+        fs::write(tree.path(name), "").unwrap();
+        fs::set_permissions(tree.path(name), fs::Permissions::from_mode(mode)).unwrap();
+    };
+    make(".same", 0o444);
+    let mut found = scan(&tree.ground(&[""], &[]), &rule(9, Overflow::Error), &set(&[])).unwrap();
+    let traces = |found: &Scan| found.traces().map(|(path, _)| path.to_owned()).collect::<Vec<_>>();
+    std::thread::sleep(2 * TICK);
+    found.look_again();
+    std::thread::sleep(TICK);
+    for name in [".gone", ".replaced", ".written", ".other"] {
+        fs::remove_file(tree.path(name)).unwrap();
+    }
+    make(".replaced", 0o444);
+    make(".other", 0o644);
+    fs::write(tree.path(".written"), "x").unwrap();
+    fs::set_permissions(tree.path(".written"), fs::Permissions::from_mode(0o444)).unwrap();
+    make(".new", 0o444);
+    assert_eq!(traces(&found), [tree.path(".replaced")]);
+    // What was there at the last look is nobody's trace.
+    std::thread::sleep(2 * TICK);
+    found.look_again();
+    assert!(traces(&found).is_empty());
+}
+
+#[test]
+fn the_ground_is_what_somebody_named() {
+    let tree = Tree::new(&["w/", "o/", "home/"]);
+    let mut view = View::default();
+    let add = |view: &mut View, at: &Path, rule| view.add(at, rule, FileKind::Directory);
+    let [w, o, home] = ["w", "o", "home"].map(|name| tree.path(name));
+    add(&mut view, &w, Rule::Workdir);
+    add(&mut view, &o, Rule::Write);
+    add(&mut view, Path::new("/usr"), Rule::System { from: "/usr".into(), small: false });
+    for place in ["/usr/share/x", "/sys", "/usr/src", "/usr/src/app", "/opt/tool"] {
+        add(&mut view, Path::new(place), Rule::Read);
+    }
+    add(&mut view, &home, Rule::Own(Own::Home));
+    view.add(&tree.path("o/file"), Rule::Read, FileKind::File);
+    let (ground, whole) = Ground::of(&view, &w, Some(&home));
+    assert!(!whole);
+    let mut expected = vec!["/opt/tool".into(), "/usr/src/app".into(), o.clone()];
+    expected.sort();
+    expected.insert(0, w.clone());
+    assert_eq!(ground.roots, expected);
+
+    // The whole host is too much: HOME and the working directory stand for it.
+    let mut view = View::default();
+    add(&mut view, Path::new("/"), Rule::Read);
+    add(&mut view, &o, Rule::Mask);
+    assert_eq!(Ground::of(&view, &w, Some(&home)).0.roots, [w.clone(), home.clone()]);
+    assert!(Ground::of(&view, &w, Some(&home)).1);
+    assert_eq!(Ground::of(&view, &o, None).0.roots, [""; 0].map(PathBuf::from));
+    assert_eq!(Ground::of(&view, Path::new("/"), Some(Path::new("/"))).0.roots, [""; 0].map(PathBuf::from));
+}

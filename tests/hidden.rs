@@ -1,0 +1,279 @@
+//! Names that begin with a dot: hidden wherever a wider directory is shown, and only there.
+
+use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::harness::{Call, Done, World};
+
+/// A world with a policy file outside of what the target sees, made of these lines.
+fn world(lines: &str, files: &[&str]) -> World {
+    let world = World::new();
+    for file in files {
+        world.write(file, "s3cret\n");
+    }
+    world.write("policy.toml", lines);
+    world
+}
+
+/// `sandbox-run --policy … OPTIONS -- sh -c SCRIPT`.
+fn sh(world: &World, options: &[&str], script: &str) -> Call {
+    let policy = world.text("policy.toml");
+    world.sh(["--policy", &policy].into_iter().chain(options.iter().copied()), script)
+}
+
+/// Runs the call and finds the world as it was before.
+#[track_caller]
+fn untouched(world: &World, call: Call) -> Done {
+    let before = world.snapshot();
+    let done = call.done();
+    assert_eq!(world.snapshot(), before, "the host's files changed");
+    done
+}
+
+const NOTHING: &str = "cwd_allow_hidden = []\n";
+
+#[test]
+fn hidden_names_are_empty_at_any_depth() {
+    let files = ["w/.env", "w/a/b/.env", "w/.d/x", "w/.venv/x", "w/plain", "w/a/plain"];
+    let look = "cat .env a/b/.env plain a/plain; ls -A .d .venv";
+    let shown = "s3cret\ns3cret\n";
+    let world = world(NOTHING, &files);
+    for options in [&[][..], &["-w", "."], &["-r", "."]] {
+        let call = sh(&world, options, look);
+        untouched(&world, call).is(0, &format!("{shown}.d:\n\n.venv:\n"), "");
+    }
+    // Nothing inside brings them back or changes them.
+    for change in ["echo x >.env", "rm .env", "mv .env e", "umount .env", "rm -r .d", "mv .d d", "touch .d/y"] {
+        let done = untouched(&world, sh(&world, &["-w", "."], change));
+        assert_ne!(done.code, Some(0), "{change}");
+    }
+    // A list shows what it names and nothing else; everything, and no list at all, show everything.
+    world.write("policy.toml", "cwd_allow_hidden = [\".env\", \".d\"]\n");
+    sh(&world, &[], look).done().is(0, &format!("{shown}{shown}.d:\nx\n\n.venv:\n"), "");
+    for lines in ["cwd_allow_hidden = [\"*\"]\n", ""] {
+        world.write("policy.toml", lines);
+        sh(&world, &[], look).done().is(0, &format!("{shown}{shown}.d:\nx\n\n.venv:\nx\n"), "");
+    }
+}
+
+#[test]
+fn every_directory_that_is_granted_is_searched() {
+    let secrets = [
+        ".ssh/id",
+        ".aws/credentials",
+        ".netrc",
+        ".npmrc",
+        ".docker/config.json",
+        ".config/gh/hosts.yml",
+        ".env.local",
+    ];
+    let mut files: Vec<_> = secrets.iter().map(|name| format!("o/proj/{name}")).collect();
+    files.extend(secrets.iter().map(|name| format!("home/x/{name}")));
+    files.push("o/proj/README".into());
+    let world = world("cwd_allow_hidden = [\".npmrc\"]\n", &files.iter().map(String::as_str).collect::<Vec<_>>());
+    let [o, home] = ["o", "home"].map(|name| world.text(name));
+    let read =
+        |top: &str| format!("cd {top} && for f in {}; do cat $f 2>/dev/null; done; cat README", secrets.join(" "));
+    for grant in [["-r", &o], ["-w", &o]] {
+        // README and the one that is listed.
+        untouched(&world, sh(&world, &grant, &read(&format!("{o}/proj")))).is(0, "s3cret\ns3cret\n", "");
+    }
+    // Of the whole host: HOME and the working directory.
+    let done = untouched(&world, sh(&world, &["-r", "/"], &format!("{}; true", read(&format!("{home}/x")))));
+    done.code(0).stdout("s3cret\n");
+    let done = sh(&world, &["-v", "-r", "/"], &read(&format!("{o}/proj"))).cwd(world.path("o/proj")).done();
+    done.code(0).stdout("s3cret\ns3cret\n").stderr_has("only HOME and the working directory are searched");
+    // The control: no list, everything is there.
+    world.write("policy.toml", "");
+    sh(&world, &["-r", &o], &read(&format!("{o}/proj"))).done().is(0, &"s3cret\n".repeat(8), "");
+}
+
+#[test]
+fn a_deeper_grant_and_the_target_itself_are_seen() {
+    let world = world(NOTHING, &["w/.tools/token", "w/.config/app/x", "w/.config/app/.y", "w/.config/other", "w/.one"]);
+    world.script("w/.tools/bin/t", "#!/bin/sh\ncat .tools/token; ls -A .tools .tools/bin .config; cat .config/app/x");
+    world.script("w/.t", "#!/bin/sh\necho ran");
+    let policy = world.text("policy.toml");
+    let run = |options: &[&str], target: &str| {
+        world.run(["--policy", &policy].into_iter().chain(options.iter().copied()).chain(["--", target]))
+    };
+    for options in [&["-r", "./.config/app"][..], &["-r", "./.config/app", "-w", "."], &["-w", "./.config/app"]] {
+        let done = untouched(&world, run(options, ".tools/bin/t"));
+        assert_eq!(done.code, Some(0), "{}", done.stderr);
+        done.stdout(".config:\napp\n\n.tools:\nbin\n\n.tools/bin:\nt\ns3cret\n");
+    }
+    run(&[], ".tools/bin/t").done().stdout(".config:\n\n.tools:\nbin\n\n.tools/bin:\nt\n");
+    run(&[], "./.t").done().is(0, "ran\n", "");
+    // A grant of the very name shows it; what is hidden in it stays hidden.
+    sh(&world, &["-r", ".config"], "cat .config/other; cat .config/app/.y").done().is(0, "s3cret\n", "");
+    sh(&world, &["-r", ".one", "-w", "."], "cat .one").done().is(0, "s3cret\n", "");
+    sh(&world, &["-w", ".one"], "cat .one; echo x >.one").done().is(0, "s3cret\n", "");
+    assert_eq!(world.read("w/.one"), "x\n");
+    // A mask is stronger than a grant, a protect is none.
+    sh(&world, &["-r", ".one", "--mask", ".one"], "cat .one").done().is(0, "", "");
+    let protects = ["-w", ".", "--protect", ".config", "--protect", ".tools/token"];
+    sh(&world, &protects, "ls -A .config .tools").done().is(0, ".config:\n\n.tools:\n", "");
+    let both = ["-w", ".config/app", "--protect", ".config/app"];
+    sh(&world, &both, "ls -A .config .config/app; cat .config/app/.y; echo x >.config/app/x || echo no")
+        .done()
+        .code(0)
+        .stdout(".config:\napp\n\n.config/app:\n.y\nx\nno\n");
+}
+
+#[test]
+fn starting_in_a_hidden_directory_shows_that_directory() {
+    let world = world(NOTHING, &["o/.d/in/x", "o/.d/in/.y", "o/.d/out", "o/cur/z", "w/f"]);
+    world.link("o/.cur", "cur");
+    let o = world.text("o");
+    let look = "cat x .y ../out; echo new >n";
+    let done = sh(&world, &["-r", &o], look).cwd(world.path("o/.d/in")).done();
+    assert_ne!(done.code, Some(0));
+    done.stdout("s3cret\n");
+    // As writable as it is without being hidden.
+    let done = sh(&world, &["-w", &o], look).cwd(world.path("o/.d/in")).done();
+    done.code(0).stdout("s3cret\n");
+    assert!(world.has("o/.d/in/n"));
+    sh(&world, &["-r", &o], "cat z").cwd(world.path("o/cur")).done().is(0, "s3cret\n", "");
+    sh(&world, &["-r", &o], "ls -A ../cur").cwd(world.path("w")).done().code(2);
+    sh(&world, &["-r", &o], &format!("ls -A {o}/cur")).done().is(0, "", "");
+}
+
+#[test]
+fn links_do_not_lead_past_it() {
+    let world = world(NOTHING, &["w/conf/env", "w/conf/plain", "home/.ssh/id_rsa"]);
+    world.link("w/esc", world.path("home/.ssh"));
+    for (name, to) in [(".env", "conf/env"), (".loop", ".loop"), ("dir", "."), (".x", "nowhere"), (".up", "..")] {
+        world.link(&format!("w/{name}"), to);
+    }
+    for options in [&[][..], &["-w", "."], &["-r", "/"]] {
+        let look = "cat esc/id_rsa .env conf/env dir/.env 2>/dev/null; cat conf/plain";
+        untouched(&world, sh(&world, options, look)).is(0, "s3cret\n", "");
+    }
+}
+
+#[test]
+fn the_limit() {
+    let files: Vec<String> = (0..5)
+        .flat_map(|dir| (0..40).map(move |file| format!("w/{}/f{file}", ["a", "b", "c", "d", "z"][dir])))
+        .chain(["w/z/.env".into()])
+        .collect();
+    let world = world("", &files.iter().map(String::as_str).collect::<Vec<_>>());
+    let with = |max: &str, overflow: &str| {
+        world.write("policy.toml", format!("{NOTHING}cwd_hidden_scan_max_entries = {max}\n{overflow}"));
+        sh(&world, &[], "cat z/.env")
+    };
+    let words = ["50", "cwd_hidden_scan_max_entries", "cwd_hidden_scan_overflow", "w/b'", "w/z'"];
+    with("50", "").done().refused(125, &words).stderr_has("'warn' or 'unlimited'");
+    with("50", "cwd_hidden_scan_overflow = 'error'\n").done().refused(125, &words);
+    let done = with("50", "cwd_hidden_scan_overflow = 'warn'\n").done();
+    done.code(0).stdout("s3cret\n").stderr_has("stay visible").stderr_has("w/z'");
+    with("1", "cwd_hidden_scan_overflow = 'unlimited'\n").done().is(0, "", "");
+    with("500", "").done().is(0, "", "");
+    // 206 files, 5 directories: the number is exact.
+    with("206", "").done().is(0, "", "");
+    with("205", "").done().refused(125, &["205"]);
+    // Only the top: five entries.
+    with("5", "cwd_hidden_scan_recursive = false\n").done().is(0, "s3cret\n", "");
+}
+
+#[test]
+fn git_stays_usable() {
+    let world = world("cwd_allow_hidden = [\".git\"]\n", &["w/file", "w/.gitignore", "w/.env"]);
+    if crate::harness::find("git").is_none() {
+        return crate::harness::skip("git", "there is no git");
+    }
+    for words in [&["init", "-q"][..], &["add", "file"]] {
+        world.call("git", words).done().code(0);
+    }
+    sh(&world, &["-w", "."], "git status --short file && cat .gitignore").done().is(0, "A  file\n", "");
+    world.write("policy.toml", NOTHING);
+    sh(&world, &["-w", "."], "git status 2>/dev/null || ls -A .git").done().is(0, "", "");
+}
+
+#[test]
+fn what_the_target_makes_is_its_own_until_the_next_run() {
+    let world = world(NOTHING, &[]);
+    sh(&world, &["-w", "."], "echo a >.new; cat .new").done().is(0, "a\n", "");
+    untouched(&world, sh(&world, &["-w", "."], "cat .new")).is(0, "", "");
+    assert_eq!(world.read("w/.new"), "a\n");
+    world.write("policy.toml", "cwd_allow_hidden = [\".new\"]\n");
+    sh(&world, &["-w", "."], "cat .new").done().is(0, "a\n", "");
+}
+
+#[test]
+fn a_private_home_in_a_hidden_directory_works() {
+    let world = world(NOTHING, &["w/.home/x", "w/.other"]);
+    let call = sh(&world, &[], "ls -A ~; echo y >~/y && cat ~/y .other").env("HOME", world.path("w/.home"));
+    untouched(&world, call).is(0, "y\n", "");
+}
+
+#[test]
+fn names_that_come_and_go_stop_no_run() {
+    let world = Arc::new(world(NOTHING, &["w/sub/plain", "w/.steady"]));
+    let stop = Arc::new(AtomicBool::new(false));
+    // Names that come back, and names that never do.
+    let churn = |fresh: bool| {
+        let (world, stop) = (world.clone(), stop.clone());
+        std::thread::spawn(move || {
+            let mut turn = 0_u64;
+            let mut last = None;
+            while !stop.load(Ordering::Relaxed) {
+                turn += 1;
+                let number = if fresh { turn + 1000 } else { turn % 7 };
+                let names = [format!("w/.tmp{number}"), format!("w/sub/.tmp{number}")].map(|name| world.path(&name));
+                for name in &names {
+                    // What bubblewrap makes in place of a name that went is there for a moment, and nobody can write it.
+                    let _written = fs::write(name, "s3cret");
+                }
+                // Always one in existence, so that no moment is quiet.
+                for name in last.replace(names).into_iter().flatten() {
+                    let _gone = fs::remove_file(name);
+                }
+                if turn.is_multiple_of(16) {
+                    std::thread::sleep(std::time::Duration::from_micros(300));
+                }
+            }
+        })
+    };
+    let threads = [churn(false), churn(true)];
+    let policy = world.text("policy.toml");
+    let mut failed = Vec::new();
+    for turn in 0..200 {
+        let grant = ["-r", "-w"][turn % 2];
+        let done = world.run(["--policy", &policy, grant, ".", "--", "sh", "-c", "cat .steady"]).done();
+        if done.code != Some(0) || !done.stdout.is_empty() || !done.stderr.is_empty() {
+            failed.push(format!("{:?} {} {}", done.code, done.out(), done.stderr));
+        }
+    }
+    stop.store(true, Ordering::Relaxed);
+    for thread in threads {
+        thread.join().unwrap();
+    }
+    for place in ["w", "w/sub"] {
+        // One file of each thread is left to it; a run leaves none.
+        let left = fs::read_dir(world.path(place)).unwrap().map(|entry| entry.unwrap().path());
+        let left: Vec<_> = left.filter(|path| path.is_file() && fs::read(path).unwrap().is_empty()).collect();
+        assert!(left.is_empty(), "{left:?}");
+    }
+    assert!(failed.is_empty(), "{} of 200 failed: {:?}", failed.len(), failed.first());
+}
+
+#[test]
+fn nothing_is_searched_when_nothing_is_hidden() {
+    let world = world("", &["w/a/f", "w/.env"]);
+    let Some(strace) = crate::harness::find("strace") else {
+        return crate::harness::skip("strace", "there is no strace");
+    };
+    let opened = |lines: &str| {
+        world.write("policy.toml", lines);
+        let program = crate::harness::program();
+        let words = ["-f", "-e", "trace=openat"].map(Into::into).into_iter();
+        let words = words.chain([program.into_os_string(), "--policy".into(), world.path("policy.toml").into()]);
+        let words = words.chain(["-b", "bwrap", "--dry-run", "true"].map(std::ffi::OsString::from));
+        world.call(&strace, words).done().code(0).stderr.contains(&format!("{}\"", world.text("w/a")))
+    };
+    assert!(!opened(""));
+    assert!(!opened("cwd_allow_hidden = [\"*\"]\n"));
+    assert!(opened(NOTHING));
+}

@@ -1,0 +1,259 @@
+//! Layers add up by rules that hold whatever is in them; and what a command line adds to a file is seen in a run.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use proptest::collection::{btree_set, vec};
+use proptest::option;
+use proptest::prelude::*;
+use proptest::sample::{select, subsequence};
+
+use sandbox_run::backend::Backend;
+use sandbox_run::config::{Layer, Set, merge};
+use sandbox_run::policy::env::{EnvName, EnvRule};
+use sandbox_run::policy::hidden::{Overflow, Shown};
+use sandbox_run::policy::{Access, Grant, Missing, Network, NewSession, Origin, PathRule, Protection};
+
+use crate::harness::World;
+
+fn origin() -> impl Strategy<Value = Origin> {
+    prop_oneof![
+        Just(Origin::Default),
+        Just(Origin::Payload),
+        Just(Origin::Profile("p".into())),
+        Just(Origin::File("f".into())),
+        Just(Origin::Flag("--x")),
+    ]
+}
+
+fn set<T: Clone + std::fmt::Debug>(value: impl Strategy<Value = T>) -> impl Strategy<Value = Option<Set<T>>> {
+    option::of((value, origin()).prop_map(|(value, origin)| Set::new(value, origin)))
+}
+
+fn path() -> impl Strategy<Value = PathBuf> {
+    "(/|~/|)[a-c]{1,2}(/[a-c]){0,2}".prop_map(PathBuf::from)
+}
+
+fn rules() -> impl Strategy<Value = Vec<PathRule>> {
+    vec((path(), origin()).prop_map(|(path, origin)| PathRule { path, origin }), 0..3)
+}
+
+fn grants() -> impl Strategy<Value = Vec<Grant>> {
+    let grant =
+        (path(), any::<bool>(), select(vec![Missing::Refuse, Missing::Skip, Missing::Create]), any::<bool>(), origin());
+    let grant = grant.prop_map(|(path, write, missing, file_only, origin)| {
+        let access = if write { Access::Write } else { Access::Read };
+        Grant { path, access, missing, file_only, origin }
+    });
+    vec(grant, 0..3)
+}
+
+fn env() -> impl Strategy<Value = Vec<EnvRule>> {
+    let name = || "[A-C]".prop_map(|name| EnvName::parse(&name).unwrap());
+    let rule = prop_oneof![
+        name().prop_map(EnvRule::Pass),
+        "[A-C]_".prop_map(EnvRule::PassPrefix),
+        (name(), "[a-c]?").prop_map(|(name, value)| EnvRule::Set(name, value.into())),
+    ];
+    vec(rule, 0..3)
+}
+
+fn shown() -> impl Strategy<Value = Shown> {
+    let names = btree_set("\\.[a-c]".prop_map(OsString::from), 0..3);
+    prop_oneof![Just(Shown::All), names.prop_map(Shown::Names)]
+}
+
+fn layer() -> impl Strategy<Value = Layer> {
+    let backends = set(subsequence(Backend::ALL.to_vec(), 1..=Backend::ALL.len()));
+    let gaps = subsequence(vec![Protection::Masks, Protection::Network, Protection::Sockets], 0..=3);
+    let first = (backends, gaps, grants(), rules(), rules(), rules(), rules(), env(), btree_set(3..9, 0..3));
+    let sessions = select(vec![NewSession::Auto, NewSession::Always, NewSession::Never]);
+    let second = (
+        set(4096..9000_u64),
+        set(path()),
+        set(select(vec![Network::Off, Network::Host])),
+        set(any::<bool>()),
+        set(any::<bool>()),
+        set(sessions),
+        set((0..9_u64).prop_map(Duration::from_secs)),
+    );
+    let third = (set(shown()), set(1..99_u64), set(select(Overflow::ALL.to_vec())), set(any::<bool>()));
+    (first, second, third).prop_map(|(first, second, third)| {
+        let (backends, gaps, grants, masks, protects, allow_sockets, deny_sockets, env, keep_fds) = first;
+        let (tmp_size, workdir, network, env_defaults, keep_jobserver, new_session, kill_after) = second;
+        let (hidden_shown, hidden_max_entries, hidden_overflow, hidden_recursive) = third;
+        Layer {
+            backends,
+            accepted_gaps: gaps.into_iter().collect(),
+            grants,
+            masks,
+            protects,
+            tmp_size,
+            workdir,
+            network,
+            allow_sockets,
+            deny_sockets,
+            env,
+            env_defaults,
+            keep_fds,
+            keep_jobserver,
+            new_session,
+            kill_after,
+            hidden_shown,
+            hidden_max_entries,
+            hidden_overflow,
+            hidden_recursive,
+        }
+    })
+}
+
+/// The single settings of a layer as text, by name; none that is silent.
+fn singles(layer: &Layer) -> Vec<(&'static str, Option<String>)> {
+    fn text<T: std::fmt::Debug>(set: &Option<Set<T>>) -> Option<String> {
+        set.as_ref().map(|set| format!("{set:?}"))
+    }
+    vec![
+        ("backends", text(&layer.backends)),
+        ("tmp_size", text(&layer.tmp_size)),
+        ("workdir", text(&layer.workdir)),
+        ("network", text(&layer.network)),
+        ("env_defaults", text(&layer.env_defaults)),
+        ("keep_jobserver", text(&layer.keep_jobserver)),
+        ("new_session", text(&layer.new_session)),
+        ("kill_after", text(&layer.kill_after)),
+        ("hidden_shown", text(&layer.hidden_shown)),
+        ("hidden_max_entries", text(&layer.hidden_max_entries)),
+        ("hidden_overflow", text(&layer.hidden_overflow)),
+        ("hidden_recursive", text(&layer.hidden_recursive)),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn grouping_does_not_matter(a in layer(), b in layer(), c in layer()) {
+        let left = a.clone().under(b.clone()).under(c.clone());
+        prop_assert_eq!(&left, &a.clone().under(b.clone().under(c.clone())));
+        prop_assert_eq!(merge([left]), merge([a, b, c]));
+    }
+
+    #[test]
+    fn a_silent_layer_changes_nothing(a in layer()) {
+        prop_assert_eq!(&a, &a.clone().under(Layer::default()));
+        prop_assert_eq!(&a, &Layer::default().under(a.clone()));
+    }
+
+    #[test]
+    fn the_last_single_setting_wins(layers in vec(layer(), 0..5)) {
+        let merged = singles(&layers.iter().cloned().fold(Layer::default(), Layer::under));
+        for (index, (name, value)) in merged.iter().enumerate() {
+            let last = layers.iter().rev().find_map(|layer| singles(layer)[index].1.clone());
+            prop_assert_eq!(value, &last, "{}", name);
+        }
+    }
+
+    #[test]
+    fn lists_add(a in layer(), b in layer()) {
+        let both = a.clone().under(b.clone());
+        prop_assert_eq!(both.grants, [a.grants, b.grants].concat());
+        prop_assert_eq!(both.masks, [a.masks, b.masks].concat());
+        prop_assert_eq!(both.protects, [a.protects, b.protects].concat());
+        prop_assert_eq!(both.allow_sockets, [a.allow_sockets, b.allow_sockets].concat());
+        prop_assert_eq!(both.deny_sockets, [a.deny_sockets, b.deny_sockets].concat());
+        prop_assert_eq!(both.env, [a.env, b.env].concat());
+        prop_assert_eq!(both.keep_fds, &a.keep_fds | &b.keep_fds);
+        prop_assert_eq!(both.accepted_gaps, &a.accepted_gaps | &b.accepted_gaps);
+    }
+
+    /// Whatever lies above, below or between: what was forbidden once is forbidden, and by whom is known.
+    #[test]
+    fn nothing_forbidden_is_lost(layers in vec(layer(), 1..5)) {
+        let policy = merge(layers.clone());
+        for layer in &layers {
+            prop_assert!(layer.masks.iter().all(|rule| policy.files.masks.contains(rule)));
+            prop_assert!(layer.protects.iter().all(|rule| policy.files.protects.contains(rule)));
+            prop_assert!(layer.deny_sockets.iter().all(|rule| policy.deny_sockets.contains(rule)));
+        }
+        // And nothing is granted that no layer grants.
+        for grant in &policy.files.grants {
+            prop_assert!(layers.iter().any(|layer| layer.grants.contains(grant)));
+        }
+        let gaps: BTreeSet<_> = layers.iter().flat_map(|layer| layer.accepted_gaps.clone()).collect();
+        prop_assert_eq!(policy.accepted_gaps, gaps);
+    }
+
+    /// What the sources ask for in so many words stays asked for, with more sources too: `none` will refuse it.
+    #[test]
+    fn what_is_asked_for_stays(a in layer(), b in layer()) {
+        let mut both = merge([a.clone(), b.clone()]).asked;
+        let alone = merge([a]).asked;
+        // A later single setting may take these back.
+        if b.network.is_some() { both.insert(Protection::Network); }
+        if b.hidden_shown.is_some() { both.insert(Protection::Masks); }
+        prop_assert!(alone.is_subset(&both), "{alone:?} {both:?}");
+    }
+
+    /// Each single setting that somebody decided has its origin, and no other.
+    #[test]
+    fn origins_are_known(layers in vec(layer(), 0..4)) {
+        let merged = layers.iter().cloned().fold(Layer::default(), Layer::under);
+        let policy = merge(layers);
+        let decided = singles(&merged).iter().filter(|(_, value)| value.is_some()).count();
+        prop_assert_eq!(policy.origins.len(), decided);
+        prop_assert_eq!(policy.origins.get("allow_network").cloned(), merged.network.map(|set| set.origin));
+        prop_assert_eq!(policy.origins.get("kill_after").cloned(), merged.kill_after.map(|set| set.origin));
+    }
+}
+
+/// defaults < profiles in order < file < options, seen by what the target gets.
+#[test]
+fn each_layer_over_the_one_below() {
+    let world = World::new();
+    for (name, value) in [("one", "1"), ("two", "2")] {
+        let masks = format!("mask_paths = ['{}']\n", world.text(&format!("w/{name}")));
+        world.write(
+            &format!("home/.config/sandbox-run/profiles/{name}.toml"),
+            format!("{masks}[env_set]\nV = '{value}'\nP{value} = 'x'\n"),
+        );
+    }
+    world.write("p.toml", format!("mask_paths = ['{}']\n[env_set]\nV = '3'\nP3 = 'x'\n", world.text("w/three")));
+    for file in ["w/one", "w/two", "w/three", "w/four"] {
+        world.write(file, "x");
+    }
+    let run = |words: &[&str]| world.sh(words, "echo $V $P1 $P2 $P3; cat one two three four").done().out();
+    assert_eq!(run(&[]), "\nxxxx");
+    assert_eq!(run(&["-p", "one"]), "1 x\nxxx");
+    assert_eq!(run(&["-p", "one", "-p", "two"]), "2 x x\nxx");
+    assert_eq!(run(&["-p", "two", "-p", "one"]), "1 x x\nxx");
+    let file = ["--policy", "../p.toml"];
+    assert_eq!(run(&[&file[..], &["-p", "two", "-p", "one"]].concat()), "3 x x x\nx");
+    assert_eq!(run(&[&["-e", "V=4"], &file[..], &["-p", "one"]].concat()), "4 x x\nxx");
+    assert_eq!(run(&[&["--mask", "four", "-p", "two"], &file[..]].concat()), "3 x x\nx");
+    // A grant above does not lift a mask below: the same path stays hidden.
+    assert_eq!(run(&["-p", "one", "-r", "one", "-w", "one"]), "1 x\nxxx");
+}
+
+/// Options narrow a file freely; what they add has their name behind it.
+#[test]
+fn what_an_option_adds_is_named() {
+    let world = World::new();
+    let file = format!("read_roots = ['{}']\nallow_network = true\nallow_gaps = ['sockets']\n", world.text("o"));
+    world.write("p.toml", file);
+    let dry = |words: &[&str]| {
+        world.run([&["--policy", "../p.toml"], words, &["--dry-run", "true"]].concat()).done().code(0).out()
+    };
+    let plain = dry(&[]);
+    assert!(plain.contains("network: host\n") && plain.contains("setting: allow_network from ../p.toml\n"), "{plain}");
+    assert!(plain.contains(&format!("setting: read '{}' from ../p.toml\n", world.text("o"))), "{plain}");
+    let narrowed = dry(&["--net", "off", "--mask", "../o/secret"]);
+    assert!(
+        narrowed.contains("network: off\n") && narrowed.contains("setting: allow_network from --net\n"),
+        "{narrowed}"
+    );
+    assert!(narrowed.contains("setting: mask '../o/secret' from --mask\n"), "{narrowed}");
+    let widened = dry(&["-w", "."]);
+    assert!(widened.contains("setting: write '.' from --write\n"), "{widened}");
+    world.run(["--policy", "../p.toml", "cat", "../o/secret"]).done().is(0, "s3cret", "");
+    world.run(["--policy", "../p.toml", "--mask", "../o/secret", "cat", "../o/secret"]).done().is(0, "", "");
+}

@@ -1,0 +1,243 @@
+//! A printed policy reads back as the same policy, in each form, and the hash knows each difference that means something.
+
+use std::fs::File;
+
+use crate::harness::{Call, World};
+use crate::wire::Record;
+
+/// A dry run without who decided what: the list of settings, and the brackets of a note.
+fn plan(call: Call) -> String {
+    let out = call.done().code(0).out();
+    let lines = out.lines().filter(|line| !line.starts_with("setting: "));
+    let lines = lines.map(|line| match (line.starts_with("note: "), line.find(" ("), line.find(')')) {
+        (true, Some(from), Some(to)) => format!("{}{}", &line[..from], &line[to + 1..]),
+        _ => line.to_owned(),
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+fn hash(call: Call) -> String {
+    let done = call.done().code(0);
+    let out: serde_json::Value = serde_json::from_slice(&done.stdout).expect("JSON");
+    let hash = out["policy_sha256"].as_str().expect("hash").to_owned();
+    assert!(hash.len() == 64 && hash.chars().all(|c| c.is_ascii_digit() || ('a'..='f').contains(&c)), "{hash}");
+    hash
+}
+
+/// A world with everything that the command lines name.
+fn world() -> World {
+    let world = World::new();
+    for file in ["w/key", "w/.env", "w/.git/HEAD", "w/sub/file", "o/file", "o/dir/x", "home/data/x", "home/.cache/x"] {
+        world.write(file, "x");
+    }
+    // Nobody answers, but it is a socket.
+    drop(std::os::unix::net::UnixListener::bind(world.path("o/sock")).expect("socket"));
+    world.write("w/vars", "FROM_FILE=one two\n");
+    world
+}
+
+/// Command lines of all kinds, with whether a payload has a place for all they say.
+const LINES: [(&str, bool); 26] = [
+    ("", false),
+    ("-b bwrap -e X --no-default-env", false),
+    ("-w .", false),
+    ("-r ../o -w sub", false),
+    ("-r ~/data --read-try /nowhere -r ../o/file", false),
+    ("-w sub --write-try /nowhere", false),
+    ("-w ../o/../o/dir -r ../w/../w/sub", false),
+    ("-w new/deep --create-missing", false),
+    ("--mask key --mask ~/.cache -r ~", false),
+    ("-w . --protect .git --protect sub", false),
+    ("-C sub -r ../../o -w .", false),
+    ("-C ../o", false),
+    ("--tmp-size 64M", false),
+    ("--tmp-size 4096 --kill-after 250ms --new-session always", false),
+    ("--net host --allow-gap sockets", false),
+    ("--net off", false),
+    ("--deny-socket /run/x.sock --allow-socket ../o/sock", false),
+    ("-e A=1 -e B= -e C=a=b -e MY_* -e HOME", false),
+    ("--no-default-env -e PATH", false),
+    ("--no-default-env", false),
+    ("--env-file vars -e LANG=C", false),
+    ("--keep-fd 3 --keep-fd 4 --keep-jobserver", false),
+    ("-b auto,none --allow-gap masks,network", false),
+    ("-q -b none", false),
+    ("-q -b none --net host", true),
+    ("-p build -p rust -e X=1 --mask key", false),
+];
+
+#[test]
+fn what_is_printed_reads_back() {
+    let world = world();
+    let null = || File::open("/dev/null").expect("null");
+    for (line, payload) in LINES {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let run = |more: &[&str]| world.run([&words, more].concat()).env("MY_OWN", "1").fd(null(), 3).fd(null(), 4);
+        let again = |source: &[&str], more: &[&str]| {
+            let quiet: &[&str] = if line.contains("-q") { &["-q"] } else { &[] };
+            world.run([quiet, source, more].concat()).env("MY_OWN", "1").fd(null(), 3).fd(null(), 4)
+        };
+        let expected = plan(run(&["--dry-run", "--", "touch", "ran"]));
+        let sha = hash(run(&["--dry-run=json", "touch", "ran"]));
+        for (form, name) in
+            [("--print-policy", "p.toml"), ("--print-policy=toml", "p.toml"), ("--print-policy=json", "p.json")]
+        {
+            let text = run(&[form, "touch", "ran"]).done().code(0).stderr("").out();
+            assert!(!world.has("w/ran"), "{line}");
+            assert_eq!(run(&[form]).done().code(0).out(), text, "the command is no part of it");
+            let file = world.write(name, &text);
+            let file = file.to_str().unwrap();
+            assert_eq!(
+                plan(again(&["--policy", file], &["--dry-run", "--", "touch", "ran"])),
+                expected,
+                "{line}\n{text}"
+            );
+            assert_eq!(hash(again(&["--policy", file], &["--dry-run=json", "touch", "ran"])), sha, "{line}\n{text}");
+            // Standard input says nothing of its form.
+            let piped = again(&["--policy", "-"], &["--dry-run=json", "touch", "ran"]).stdin(text.clone());
+            assert_eq!(hash(piped), sha, "{line}");
+            // And once more: the same, to the byte where no origin is in it.
+            let second = again(&["--policy", file], &[form]).done().code(0).stderr("").out();
+            let bare = |text: &str| {
+                text.lines().map(|line| line.split("  # ").next().unwrap_or_default().to_owned()).collect::<Vec<_>>()
+            };
+            assert_eq!(bare(&second), bare(&text), "{line}");
+        }
+        let done = run(&["--print-policy=payload", "touch", "ran"]).done();
+        if payload || done.code == Some(0) {
+            let text = done.code(0).stderr("").out();
+            let text = text.strip_suffix('\n').expect("one line");
+            let source = ["--policy-payload", text];
+            assert_eq!(plan(again(&source, &["-q", "--dry-run", "--", "touch", "ran"])), expected, "{line}");
+            assert_eq!(hash(again(&source, &["-q", "--dry-run=json", "touch", "ran"])), sha, "{line}");
+        } else {
+            done.refused(125, &["as a payload: ", "has no place for "]).stderr_has("hint: --print-policy=toml");
+        }
+    }
+}
+
+/// The same policy as options, TOML, JSON and payload.
+#[test]
+fn four_spellings_of_one_policy() {
+    let world = world();
+    let (w, o) = (world.text("w"), world.text("o"));
+    let allowed = ["-e", "PATH", "-e", "TMP", "-e", "TMPDIR", "-e", "TEMP", "-e", "TEMPDIR"];
+    let options =
+        [&["-b", "bwrap", "--no-default-env", "-r", "../o", "-w", ".", "--mask", "key"], &allowed[..]].concat();
+    let toml = format!(
+        "backend_type = 'bwrap'\nspawn_env_allowlist = ['PATH']\nwrite_roots = ['{w}']\nread_roots = ['{o}']\nmask_paths = ['key']"
+    );
+    let json = format!(
+        r#"{{"mask_paths": ["{w}/key"], "env_default": false, "read_roots": ["../o/"], "write_roots": ["."],
+        "env": ["TMPDIR", "TEMPDIR", "TMP", "TEMP", "PATH"], "backend_type": "linux_bwrap", "allow_network": false}}"#
+    );
+    let record = Record::new(&world).with("read_roots", format!("[\"{o}\"]"));
+    let record = record.with("mask_paths", format!("[\"{w}/key\"]")).with("spawn_env_allowlist", r#"["PATH"]"#);
+    let record = record.with("cwd_allow_hidden", r#"["*"]"#);
+    world.write("p.toml", &toml);
+    world.write("p.json", &json);
+    let dry = ["--dry-run=json", "true"];
+    let by_options = hash(world.run([&options[..], &dry].concat()));
+    assert_eq!(hash(world.run([&["--policy", "../p.toml"], &dry[..]].concat())), by_options);
+    assert_eq!(hash(world.run([&["--policy", "../p.json"], &dry[..]].concat())), by_options);
+    assert_eq!(hash(world.run([&["--policy-payload", &record.text()], &dry[..]].concat())), by_options);
+    let key = format!("{w}/key");
+    // From elsewhere too, since what is hashed is what was meant.
+    let absolute =
+        [&["-b", "bwrap", "--no-default-env", "-r", &o, "-w", &w, "--mask"][..], &[&*key][..], &allowed[..]].concat();
+    assert_eq!(hash(world.run([&absolute[..], &dry].concat()).cwd("/")), by_options);
+    let plans: Vec<_> =
+        [&options[..], &["--policy", "../p.toml"], &["--policy", "../p.json"], &["--policy-payload", &record.text()]]
+            .iter()
+            .map(|source| plan(world.run([source, &["--dry-run", "true"][..]].concat())))
+            .collect();
+    assert!(plans.iter().all(|other| *other == plans[0]), "{plans:#?}");
+}
+
+/// Each line says something else; two spellings of one meaning do not.
+#[test]
+fn the_hash_tells_policies_apart() {
+    let world = world();
+    let of = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().chain(["--dry-run=json", "true"]).collect();
+        hash(world.run(words).fd(File::open("/dev/null").expect("null"), 3))
+    };
+    let mut seen = std::collections::BTreeMap::new();
+    for line in [
+        "-r ../o/dir -r ../o/file",
+        "-r ../o/dir",
+        "-w ../o/dir",
+        "--read-try ../o/dir",
+        "--mask ../o/dir",
+        "--protect ../o/dir",
+        "--deny-socket ../o/dir",
+        "--allow-socket ../o/sock",
+        "",
+        "-C sub",
+        "-b bwrap,none",
+        "--allow-gap sockets",
+        "--net host --allow-gap sockets",
+        "--tmp-size 64M",
+        "--kill-after 3s",
+        "--new-session always",
+        "--keep-fd 3",
+        "--keep-jobserver",
+        "-e A",
+        "-e A=",
+        "-e A=1",
+        "-e A_*",
+        "--no-default-env",
+    ] {
+        if let Some(other) = seen.insert(of(line), line) {
+            panic!("the same hash: {line:?} and {other:?}");
+        }
+    }
+    for (line, other) in [
+        ("-r ../o/dir -r ../o/file", "-r ../o/file -r ../o//dir/"),
+        ("--net off", ""),
+        ("--kill-after 2s", "--kill-after 2000ms"),
+        ("-b auto", ""),
+        ("-e A=0 -e A=1", "-e A=1"),
+        ("-v -r ~/data", "-r ~/data"),
+    ] {
+        assert_eq!(of(line), of(other), "{line:?} and {other:?}");
+    }
+}
+
+/// A long command line becomes a file with a reason behind each line.
+#[test]
+fn a_long_command_line_becomes_a_file() {
+    let world = world();
+    let words = "-r ../../o --read-try ~/.rustup -w .. --protect ../.git --mask ../.env --tmp-size 64M --kill-after 5s -e CI=1 -e MY_* \
+        --deny-socket /run/docker.sock --new-session never -C sub";
+    let words: Vec<&str> = words.split_whitespace().collect();
+    let text = world.run([&words[..], &["--print-policy=toml"]].concat()).done().code(0).out();
+    for (key, origin) in [
+        ("tmp_size = \"64M\"", "--tmp-size"),
+        ("kill_after = \"5s\"", "--kill-after"),
+        ("new_session = \"never\"", "--new-session"),
+    ] {
+        assert!(text.contains(&format!("{key}  # from {origin}\n")), "{text}");
+    }
+    assert!(
+        text.contains("# from --protect") && text.contains("# from --mask") && text.contains("# from --read"),
+        "{text}"
+    );
+    let file = world.write("o/policy.toml", &text);
+    let file = file.to_str().unwrap();
+    let script = [
+        "--",
+        "sh",
+        "-c",
+        "pwd; env | sort; cat ../../o/secret; cat ../key ../.env; touch ../made; touch ../.git/x; ls -A /tmp",
+    ];
+    let run = |source: &[&str], dir: &str| world.run([source, &script].concat()).cwd(dir).env("MY_OWN", "1").done();
+    let (w, elsewhere) = (world.text("w"), world.text("home"));
+    let first = run(&words, &w);
+    let second = run(&["--policy", file], &w);
+    assert_eq!((first.code, first.out(), &first.stderr), (second.code, second.out(), &second.stderr));
+    assert!(second.out().contains("s3cret") && second.out().contains("CI=1") && second.out().contains("MY_OWN=1"));
+    // It says all paths in full, so it means the same from elsewhere.
+    let third = run(&["--policy", file], &elsewhere);
+    assert_eq!(third.out().lines().next(), second.out().lines().next());
+}
