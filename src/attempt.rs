@@ -17,7 +17,8 @@ use crate::plan::resolve::Attempt;
 use crate::plan::{self, Plan};
 use crate::policy::{Policy, Protection};
 use crate::stage::control::Step;
-use crate::stage::outer::{self, Outcome, Reason};
+use crate::stage::outcome::{Outcome, Reason};
+use crate::stage::outer;
 use crate::{diagnose, sys};
 
 /// A plan with the tools it was made for.

@@ -10,7 +10,8 @@ use crate::exit::Status;
 use crate::host::Host;
 use crate::plan::resolve::Attempt;
 use crate::policy::{Policy, Protection};
-use crate::stage::outer::{self, Outcome};
+use crate::stage::outcome::Outcome;
+use crate::stage::outer;
 
 /// What was found.
 #[derive(Debug, Serialize)]

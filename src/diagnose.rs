@@ -8,7 +8,7 @@ use std::path::Path;
 use crate::backend::Backend;
 use crate::error::{Error, Kind};
 use crate::stage::control::Step;
-use crate::stage::outer::Reason;
+use crate::stage::outcome::Reason;
 
 /// There is no usable `bwrap`.
 #[must_use]

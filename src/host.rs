@@ -51,6 +51,12 @@ impl Host {
         }
     }
 
+    /// The home that the user database knows, when it is not the one of the environment.
+    #[must_use]
+    pub fn listed_home(&self) -> Option<PathBuf> {
+        home_of_user().filter(|listed| Some(listed) != self.home.as_ref())
+    }
+
     /// The caller's value of a variable; the last one of duplicates.
     #[must_use]
     pub fn variable(&self, name: &str) -> Option<&OsStr> {

@@ -1,7 +1,8 @@
 //! The system-call filter of the inner stage: what namespaces and capabilities do not close.
 //!
-//! A constant program, so that no start pays for building it. It refuses terminal injection and new namespaces, and
-//! everything that reaches the kernel by another table of call numbers than the one it knows.
+//! Allows what it does not name. It refuses terminal injection, new namespaces, the keyrings of the caller, sockets that no
+//! network namespace holds back, and everything that reaches the kernel by another table of call numbers than the one it knows.
+//! A few dozen instructions put together from a table: nothing that a start would notice.
 
 use crate::sys::filter::Instruction;
 
@@ -20,8 +21,7 @@ const RETURN: u16 = 0x06;
 // Offsets in struct seccomp_data, little endian.
 const NUMBER: u32 = 0;
 const ARCHITECTURE: u32 = 4;
-const ARGUMENT_0: u32 = 16;
-const ARGUMENT_1: u32 = 24;
+const ARGUMENTS: u32 = 16;
 
 const ALLOW: u32 = 0x7FFF_0000;
 const KILL_PROCESS: u32 = 0x8000_0000;
@@ -37,63 +37,92 @@ const TIOCSTI: u32 = 0x5412;
 const TIOCLINUX: u32 = 0x541C;
 /// x32 calls carry the 64-bit architecture word and this bit; a kernel without x32 answers ENOSYS, and so do we.
 const X32: u32 = 0x4000_0000;
+/// Sockets to the hypervisor and to other virtual machines: no network namespace holds them.
+const AF_VSOCK: u32 = 40;
 
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-const fn number(call: libc::c_long) -> u32 {
-    call as u32
+/// What is done with one call.
+enum Verdict {
+    /// Refused, always.
+    Refuse,
+    /// The kernel pretends not to know it, so that callers fall back to another.
+    Unknown,
+    /// Refused when the low 32 bits of this argument, which are what the kernel reads, equal one of these (CVE-2019-10063).
+    RefuseIf { argument: u32, equals: &'static [u32] },
+    /// Refused when this argument has one of these bits.
+    RefuseAny { argument: u32, bits: u32 },
 }
 
-const fn load(offset: u32) -> Instruction {
-    Instruction { code: LOAD, jt: 0, jf: 0, k: offset }
-}
-
-const fn finish(action: u32) -> Instruction {
-    Instruction { code: RETURN, jt: 0, jf: 0, k: action }
-}
-
-/// When the comparison holds, go to line `goal`; this is line `here`.
-#[allow(clippy::cast_possible_truncation)]
-const fn when(code: u16, k: u32, here: usize, goal: usize) -> Instruction {
-    Instruction { code, jt: (goal - here - 1) as u8, jf: 0, k }
-}
-
-const LINE_IOCTL: usize = 11;
-const LINE_CLONE: usize = 15;
-const LINE_EPERM: usize = 18;
-const LINE_ENOSYS: usize = 19;
-
-/// The filter. Requests and flags are compared in their low 32 bits, as the kernel reads them (CVE-2019-10063).
-pub const PROGRAM: [Instruction; 20] = [
-    load(ARCHITECTURE),
-    when(IF_EQUAL, ARCH, 1, 3),
-    // A foreign table of numbers (i386 by int 0x80, 32-bit arm) would pass every comparison below.
-    finish(KILL_PROCESS),
-    load(NUMBER),
-    when(IF_AT_LEAST, X32, 4, LINE_ENOSYS),
-    when(IF_EQUAL, number(libc::SYS_ioctl), 5, LINE_IOCTL),
-    when(IF_EQUAL, number(libc::SYS_clone), 6, LINE_CLONE),
+/// The calls that are not simply allowed.
+const TABLE: &[(libc::c_long, Verdict)] = &[
+    (libc::SYS_ioctl, Verdict::RefuseIf { argument: 1, equals: &[TIOCSTI, TIOCLINUX] }),
+    (libc::SYS_clone, Verdict::RefuseAny { argument: 0, bits: NEW_NAMESPACE }),
     // Its flags are in memory where no filter looks; ENOSYS makes libc fall back to clone.
-    when(IF_EQUAL, number(libc::SYS_clone3), 7, LINE_ENOSYS),
-    when(IF_EQUAL, number(libc::SYS_unshare), 8, LINE_EPERM),
-    when(IF_EQUAL, number(libc::SYS_setns), 9, LINE_EPERM),
-    finish(ALLOW),
-    load(ARGUMENT_1),
-    when(IF_EQUAL, TIOCSTI, 12, LINE_EPERM),
-    when(IF_EQUAL, TIOCLINUX, 13, LINE_EPERM),
-    finish(ALLOW),
-    load(ARGUMENT_0),
-    when(IF_ANY_BIT, NEW_NAMESPACE, 16, LINE_EPERM),
-    finish(ALLOW),
-    finish(ERRNO | EPERM),
-    finish(ERRNO | ENOSYS),
+    (libc::SYS_clone3, Verdict::Unknown),
+    (libc::SYS_unshare, Verdict::Refuse),
+    (libc::SYS_setns, Verdict::Refuse),
+    // Keyrings are not namespaced: the caller's can be read, and what is put there outlives the run.
+    (libc::SYS_keyctl, Verdict::Refuse),
+    (libc::SYS_add_key, Verdict::Refuse),
+    (libc::SYS_request_key, Verdict::Refuse),
+    (libc::SYS_socket, Verdict::RefuseIf { argument: 0, equals: &[AF_VSOCK] }),
+    // Limits of process 1, which has our user id: its end would be the end of the run, by another status.
+    (libc::SYS_prlimit64, Verdict::RefuseIf { argument: 0, equals: &[1] }),
 ];
+
+/// Our own process group holds the caller's processes when the session is shared, and no process namespace hides a group.
+const OWN_GROUP: (libc::c_long, Verdict) = (libc::SYS_kill, Verdict::RefuseIf { argument: 0, equals: &[0] });
+
+const fn step(code: u16, k: u32, jt: u8, jf: u8) -> Instruction {
+    Instruction { code, jt, jf, k }
+}
+
+/// The filter. `own_group` refuses signals to the own process group as well.
+#[must_use]
+pub fn program(own_group: bool) -> Vec<Instruction> {
+    let mut program = vec![
+        step(LOAD, ARCHITECTURE, 0, 0),
+        step(IF_EQUAL, ARCH, 1, 0),
+        // A foreign table of numbers (i386 by int 0x80, 32-bit arm) would pass every comparison below.
+        step(RETURN, KILL_PROCESS, 0, 0),
+        step(LOAD, NUMBER, 0, 0),
+        step(IF_AT_LEAST, X32, 0, 1),
+        step(RETURN, ERRNO | ENOSYS, 0, 0),
+    ];
+    for (call, verdict) in TABLE.iter().chain(own_group.then_some(&OWN_GROUP)) {
+        let branch = branch(verdict);
+        // Every branch is short and ends by returning; its length fits.
+        let length = u8::try_from(branch.len()).unwrap_or(u8::MAX);
+        program.push(step(IF_EQUAL, u32::try_from(*call).unwrap_or(u32::MAX), 0, length));
+        program.extend(branch);
+    }
+    program.push(step(RETURN, ALLOW, 0, 0));
+    program
+}
+
+/// What follows when the number is the one.
+fn branch(verdict: &Verdict) -> Vec<Instruction> {
+    let refuse = step(RETURN, ERRNO | EPERM, 0, 0);
+    let allow = step(RETURN, ALLOW, 0, 0);
+    match verdict {
+        Verdict::Refuse => vec![refuse],
+        Verdict::Unknown => vec![step(RETURN, ERRNO | ENOSYS, 0, 0)],
+        Verdict::RefuseIf { argument, equals } => {
+            let compare = (1..=equals.len()).rev().zip(*equals);
+            let compare = compare.map(|(left, value)| step(IF_EQUAL, *value, u8::try_from(left).unwrap_or(u8::MAX), 0));
+            [step(LOAD, ARGUMENTS + 8 * argument, 0, 0)].into_iter().chain(compare).chain([allow, refuse]).collect()
+        }
+        Verdict::RefuseAny { argument, bits } => {
+            vec![step(LOAD, ARGUMENTS + 8 * argument, 0, 0), step(IF_ANY_BIT, *bits, 1, 0), allow, refuse]
+        }
+    }
+}
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     /// Runs the program as the kernel does, over (architecture, number, first argument, second argument).
-    fn verdict(arch: u32, call: u32, first: u64, second: u64) -> u32 {
+    fn verdict(program: &[Instruction], arch: u32, call: u32, first: u64, second: u64) -> u32 {
         let mut words = [0_u32; 8];
         words[0] = call;
         words[1] = arch;
@@ -103,7 +132,7 @@ mod tests {
         }
         let (mut line, mut value) = (0, 0);
         loop {
-            let step = PROGRAM[line];
+            let step = program[line];
             let holds = match step.code {
                 LOAD => {
                     value = words[step.k as usize / 4];
@@ -118,6 +147,19 @@ mod tests {
             };
             line += 1 + usize::from(if holds { step.jt } else { step.jf });
         }
+    }
+
+    fn number(call: libc::c_long) -> u32 {
+        u32::try_from(call).unwrap()
+    }
+
+    #[test]
+    fn the_own_group_is_refused_on_demand() {
+        let kill = number(libc::SYS_kill);
+        for (own_group, expected) in [(false, ALLOW), (true, ERRNO | EPERM)] {
+            assert_eq!(verdict(&program(own_group), ARCH, kill, 0, 15), expected);
+        }
+        assert_eq!(verdict(&program(true), ARCH, kill, 7, 15), ALLOW);
     }
 
     #[test]
@@ -136,10 +178,20 @@ mod tests {
             (number(libc::SYS_clone3), 0, 0, ERRNO | ENOSYS),
             (number(libc::SYS_unshare), 0, 0, ERRNO | EPERM),
             (number(libc::SYS_setns), 0, 0, ERRNO | EPERM),
+            (number(libc::SYS_keyctl), 0, 0, ERRNO | EPERM),
+            (number(libc::SYS_socket), 40, 1, ERRNO | EPERM),
+            (number(libc::SYS_socket), 1, 1, ALLOW),
+            (number(libc::SYS_prlimit64), 1, 0, ERRNO | EPERM),
+            (number(libc::SYS_prlimit64), 0, 0, ALLOW),
+            (number(libc::SYS_kill), 1, 0, ALLOW),
             (0x4000_0000 | number(libc::SYS_getpid), 0, 0, ERRNO | ENOSYS),
         ] {
-            assert_eq!(verdict(ARCH, call, first, second), expected, "call {call} {first:#x} {second:#x}");
+            assert_eq!(
+                verdict(&program(false), ARCH, call, first, second),
+                expected,
+                "call {call} {first:#x} {second:#x}"
+            );
         }
-        assert_eq!(verdict(0x4000_0003, 20, 0, 0), KILL_PROCESS);
+        assert_eq!(verdict(&program(false), 0x4000_0003, 20, 0, 0), KILL_PROCESS);
     }
 }

@@ -10,11 +10,13 @@ use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use serde_json::Value;
 
+use sandbox_run::config::fields::FIELDS;
 use sandbox_run::config::file::{self, Format};
 use sandbox_run::config::{document::Document, merge, payload, print, record};
 use sandbox_run::policy::Origin;
 
-use crate::wire::{VECTORS, fixtures, vector};
+use crate::harness::World;
+use crate::wire::{Record, VECTORS, call, fixtures, vector};
 
 /// One change of a text.
 #[derive(Clone, Debug)]
@@ -112,6 +114,11 @@ fn apply(mut bytes: Vec<u8>, changes: &[Change]) -> Vec<u8> {
     bytes
 }
 
+/// JSON by another reader, which refuses the escape of a byte: a character takes its place.
+fn other_json(bytes: &[u8]) -> serde_json::Result<Value> {
+    serde_json::from_str(&String::from_utf8_lossy(bytes).replace("\\udcff", "x"))
+}
+
 /// A record that was accepted says in strict JSON exactly what was understood: each key once, each value of its type.
 ///
 /// `serde_json` is another reader than ours, and its objects take the last of two keys; paths are compared as text.
@@ -119,8 +126,7 @@ fn agrees(json: &[u8]) -> Result<(), TestCaseError> {
     let Ok(record) = payload::decode_json(json) else { return Ok(()) };
     let written = payload::encode_json(&record);
     prop_assert_eq!(&payload::decode_json(&written).expect("what was written is right"), &record);
-    let (Ok(read), Ok(understood)) = (serde_json::from_slice::<Value>(json), serde_json::from_slice::<Value>(&written))
-    else {
+    let (Ok(read), Ok(understood)) = (other_json(json), other_json(&written)) else {
         // Bytes that are no text, which that reader refuses; the path survives by the round trip above.
         return Ok(());
     };
@@ -167,7 +173,7 @@ fn same_document(bytes: &[u8], format: Format) -> Result<(), TestCaseError> {
     }
     let text = std::str::from_utf8(bytes).expect("accepted text is UTF-8");
     let read: Option<Value> = match format {
-        Format::Json => serde_json::from_str(text).ok(),
+        Format::Json => other_json(bytes).ok(),
         Format::Toml => toml::from_str(text).ok(),
     };
     if let Some(read) = read {
@@ -190,16 +196,10 @@ fn says(document: &Document, read: &Value) -> Result<(), TestCaseError> {
     prop_assert_eq!(document.protect_paths.len(), many("protect_paths"));
     prop_assert_eq!(document.deny_unix_socket_paths.len(), many("deny_unix_socket_paths"));
     prop_assert_eq!(document.spawn_env_allowlist.is_some(), read.get("spawn_env_allowlist").is_some());
-    let named = ["extends", "allow_gaps", "read_roots", "write_roots", "mask_paths", "env_set", "workdir", "tmp_size"];
-    let known = named.iter().copied().chain(print_keys());
     for key in read.as_object().expect("a table").keys() {
-        prop_assert!(known.clone().any(|known| known == key), "{} was ignored", key);
+        prop_assert!(FIELDS.iter().any(|field| field.key == key), "{} was ignored", key);
     }
     Ok(())
-}
-
-fn print_keys() -> impl Iterator<Item = &'static str> + Clone {
-    sandbox_run::config::fields::FIELDS.iter().map(|field| field.key)
 }
 
 /// Two documents with every key in them.
@@ -247,7 +247,7 @@ proptest! {
 
     #[test]
     fn any_bytes(bytes in vec(any::<u8>(), 0..200)) {
-        let _ = payload::decode(&bytes);
+        prop_assert!(payload::decode(&bytes).is_err());
         agrees(&bytes)?;
         same_document(&bytes, Format::Toml)?;
         same_document(&bytes, Format::Json)?;
@@ -262,6 +262,11 @@ fn the_originals_are_accepted() {
         agrees(vector(name).0.as_bytes()).unwrap();
     }
     assert!(file::read(TOML.as_bytes(), "p.toml", None).is_ok() && file::read(JSON.as_bytes(), "p.json", None).is_ok());
+    // To the other readers too, so that there is something to compare with.
+    assert!(toml::from_str::<Value>(TOML).is_ok());
+    assert!(
+        other_json(JSON.as_bytes()).is_ok() && VECTORS.iter().all(|name| other_json(vector(name).0.as_bytes()).is_ok())
+    );
     same_document(TOML.as_bytes(), Format::Toml).unwrap();
     same_document(JSON.as_bytes(), Format::Json).unwrap();
 }
@@ -331,5 +336,54 @@ fn the_corpus() {
             same_document(&bytes, format).unwrap();
         }
         assert!(file::read(&bytes, path.to_str().expect("text"), None).is_err(), "{}", path.display());
+    }
+}
+
+/// The same on the real program: what is damaged is refused before anything runs, or prints as what it then says.
+#[test]
+fn a_damaged_payload_never_runs_as_something_else() {
+    let world = World::new();
+    let record = Record::new(&world).text();
+    let target = ["touch", "ran"];
+    let refused = |payload: &[u8]| {
+        call(&world, payload, &target).done().refused(125, &["(--policy-fd): "]);
+        assert!(!world.has("w/ran"), "{}", payload.escape_ascii());
+    };
+    let whole = record.trim_end_matches('=');
+    for length in 0..whole.len() {
+        refused(&record.as_bytes()[..length]);
+    }
+    refused([record.as_bytes(), record.as_bytes()].concat().as_slice());
+    refused([whole.as_bytes(), whole.as_bytes()].concat().as_slice());
+    call(&world, whole.as_bytes(), &target).done().is(0, "", "");
+    fs::remove_file(world.path("w/ran")).expect("control: the whole one runs");
+
+    // A writer that goes away in the middle.
+    for part in [0, 1, 100, whole.len() - 1] {
+        let (reader, mut writer) = std::io::pipe().expect("pipe");
+        std::io::Write::write_all(&mut writer, &record.as_bytes()[..part]).expect("written");
+        drop(writer);
+        let done = world.run([&["--policy-fd", "3"], &target[..]].concat()).fd(reader, 3).done();
+        done.refused(125, &["(--policy-fd): "]);
+        assert!(!world.has("w/ran"));
+    }
+
+    for at in 0..whole.len() {
+        let mut changed = record.clone().into_bytes();
+        changed[at] = if changed[at] == b'B' { b'C' } else { b'B' };
+        let done = call(&world, &changed, &["--print-policy=json"]).done();
+        match payload::decode(&changed) {
+            Ok(said) => {
+                let Ok((layer, _)) = record::layer(said) else {
+                    done.refused(125, &["policy key "]);
+                    continue;
+                };
+                let expected = print::json(&merge([layer]));
+                done.code(0).stdout(&expected);
+            }
+            Err(error) => {
+                done.refused(125, &[&format!("{error:#}")]);
+            }
+        }
     }
 }

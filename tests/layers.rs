@@ -111,22 +111,22 @@ fn layer() -> impl Strategy<Value = Layer> {
 
 /// The single settings of a layer as text, by name; none that is silent.
 fn singles(layer: &Layer) -> Vec<(&'static str, Option<String>)> {
-    fn text<T: std::fmt::Debug>(set: &Option<Set<T>>) -> Option<String> {
-        set.as_ref().map(|set| format!("{set:?}"))
+    fn text<T: std::fmt::Debug>(set: Option<&Set<T>>) -> Option<String> {
+        set.map(|set| format!("{set:?}"))
     }
     vec![
-        ("backends", text(&layer.backends)),
-        ("tmp_size", text(&layer.tmp_size)),
-        ("workdir", text(&layer.workdir)),
-        ("network", text(&layer.network)),
-        ("env_defaults", text(&layer.env_defaults)),
-        ("keep_jobserver", text(&layer.keep_jobserver)),
-        ("new_session", text(&layer.new_session)),
-        ("kill_after", text(&layer.kill_after)),
-        ("hidden_shown", text(&layer.hidden_shown)),
-        ("hidden_max_entries", text(&layer.hidden_max_entries)),
-        ("hidden_overflow", text(&layer.hidden_overflow)),
-        ("hidden_recursive", text(&layer.hidden_recursive)),
+        ("backends", text(layer.backends.as_ref())),
+        ("tmp_size", text(layer.tmp_size.as_ref())),
+        ("workdir", text(layer.workdir.as_ref())),
+        ("network", text(layer.network.as_ref())),
+        ("env_defaults", text(layer.env_defaults.as_ref())),
+        ("keep_jobserver", text(layer.keep_jobserver.as_ref())),
+        ("new_session", text(layer.new_session.as_ref())),
+        ("kill_after", text(layer.kill_after.as_ref())),
+        ("hidden_shown", text(layer.hidden_shown.as_ref())),
+        ("hidden_max_entries", text(layer.hidden_max_entries.as_ref())),
+        ("hidden_overflow", text(layer.hidden_overflow.as_ref())),
+        ("hidden_recursive", text(layer.hidden_recursive.as_ref())),
     ]
 }
 

@@ -6,7 +6,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
 
 use sandbox_run::sys::filter::{self, Instruction};
-use sandbox_run::sys::landlock::scopes_abstract_sockets;
+use sandbox_run::sys::landlock;
 
 use crate::harness::{Call, World, eventually, find, program, skip};
 
@@ -110,7 +110,7 @@ fn abstract_sockets_of_the_host_are_out_of_reach() {
     world.call(dial[0], &dial[1..]).done().is(0, "connected\n", "");
     world.run(dial).done().code(1).stdout("").stderr_has("ConnectionRefusedError");
     let with_network = || world.run(["--net", "host"].iter().chain(&dial));
-    if scopes_abstract_sockets() {
+    if landlock::scopes(landlock::version()) {
         with_network().done().code(1).stdout("").stderr_has("PermissionError");
         // What is made inside is reached inside.
         let own = "import socket; s = socket.socket(socket.AF_UNIX); s.bind('\\0'); s.listen(); \

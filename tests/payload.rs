@@ -26,8 +26,8 @@ fn refused(world: &World, payload: impl AsRef<[u8]>, words: &[&str]) {
     check(call(world, payload, &TARGET).done());
     if payload.len() < 100_000 && !payload.contains(&0) {
         use std::os::unix::ffi::OsStrExt;
-        let word = std::ffi::OsStr::from_bytes(payload);
-        check(world.run([std::ffi::OsStr::new("--policy-payload"), word, "touch".as_ref(), "ran".as_ref()]).done());
+        let argument = std::ffi::OsStr::from_bytes(payload);
+        check(world.run([std::ffi::OsStr::new("--policy-payload"), argument, "touch".as_ref(), "ran".as_ref()]).done());
     }
     assert_eq!(world.snapshot(), before, "something ran");
 }

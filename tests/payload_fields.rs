@@ -14,9 +14,8 @@ fn sh(world: &World, record: &Record, script: &str) -> Done {
 
 /// A script that prints `yes` or `no`: whether a command works.
 fn tries(world: &World, record: &Record, commands: &[String]) -> Vec<bool> {
-    let script: String =
-        commands.iter().map(|command| format!("({command}) > /dev/null 2>&1 && echo yes || echo no\n")).collect();
-    let done = sh(world, record, &script).code(0);
+    let lines = commands.iter().map(|command| format!("({command}) > /dev/null 2>&1 && echo yes || echo no"));
+    let done = sh(world, record, &lines.collect::<Vec<_>>().join("\n")).code(0);
     done.out().lines().map(|line| line == "yes").collect()
 }
 

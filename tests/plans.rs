@@ -20,7 +20,8 @@ fn fixture(name: &str) -> PathBuf {
 /// A file of the machine's own, which differs from one machine to the next.
 fn of_the_machine(path: &str) -> bool {
     let system = base::SYSTEM.iter().any(|name| path.trim_start_matches('/') == name.trim_start_matches('/'));
-    system || path == "/etc" || path.starts_with("/etc/")
+    let (etc, proc) = (path == "/etc" || path.starts_with("/etc/"), path.starts_with("/proc/"));
+    system || etc || proc
 }
 
 /// The words of a launcher's options, one option a line, without those for files of the machine.

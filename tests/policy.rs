@@ -96,7 +96,7 @@ fn a_source_that_cannot_be_read() {
     let world = World::new();
     let (toml, _) = same(&world);
     world.write("policy.toml", &toml);
-    fs::set_permissions(world.write("closed.toml", &toml), fs::Permissions::from_mode(0)).expect("mode");
+    fs::set_permissions(world.write("closed.toml", &toml), fs::Permissions::from_mode(0o000)).expect("mode");
     world.write("large.toml", format!("{toml}#{}", "x".repeat(1 << 20)));
     let before = world.snapshot();
     for (source, words) in [
@@ -115,6 +115,7 @@ fn a_source_that_cannot_be_read() {
     ] {
         world.run([source, &["touch", "ran"]].concat()).done().refused(125, words);
     }
+    assert_eq!(world.snapshot(), before, "something ran");
     let with_directory = descriptor(&world, File::open(world.path("o")).expect("directory"), &["touch", "ran"]);
     with_directory.done().refused(125, &["descriptor 3", "is a directory"]);
     let write_only = File::create(world.path("o/write-only")).expect("file");
@@ -128,7 +129,6 @@ fn a_source_that_cannot_be_read() {
         done.refused(125, &["'../closed.toml'", "permission denied"]);
     }
     world.run(["--policy", "../policy.toml", "cat", "../o/secret"]).done().is(0, "s3cret", "");
-    drop(before);
     assert!(!world.has("w/ran"));
 }
 

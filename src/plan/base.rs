@@ -44,6 +44,9 @@ pub const ETC: &[&str] = &[
 /// Trees that belong to the sandbox: nothing below them can be granted or masked, but devices and [`SHARED`].
 pub const RESERVED: &[&str] = &["/proc", "/dev"];
 
+/// Parts of `/proc` that set the machine, for whoever has root's user id, whatever capabilities it lacks.
+pub const MACHINE: &[&str] = &["/proc/bus", "/proc/fs", "/proc/irq", "/proc/mtrr", "/proc/sys", "/proc/sysrq-trigger"];
+
 /// A directory of ordinary files inside [`RESERVED`]: private like `/tmp`, what lies below can be granted.
 pub const SHARED: &str = "/dev/shm";
 

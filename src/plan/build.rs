@@ -2,6 +2,7 @@
 //!
 //! Resolves each written path once; whatever is added names no link.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Component, Path, PathBuf};
@@ -248,6 +249,14 @@ impl<'a> Builder<'a> {
         for (at, own) in [("/proc", Own::Proc), ("/dev", Own::Dev), ("/dev/shm", Own::Shared), ("/tmp", Own::Shared)] {
             self.view.add(Path::new(at), Rule::Own(own), FileKind::Directory);
         }
+        if nix::unistd::getuid().is_root() {
+            for path in base::MACHINE.iter().map(Path::new) {
+                if let Ok(metadata) = std::fs::symlink_metadata(path) {
+                    let rule = Rule::System { from: path.to_owned(), small: false };
+                    self.view.add(path, rule, FileKind::of(&metadata));
+                }
+            }
+        }
         if !self.view.shows(Path::new("/var/tmp")) {
             self.view.add(Path::new("/var/tmp"), Rule::Own(Own::SecondTmp), FileKind::Directory);
         }
@@ -403,9 +412,13 @@ impl<'a> Builder<'a> {
                 places.push(Place { kind: FileKind::of(&found.metadata), end: found.end, what });
             }
         };
-        if let Some(home) = self.host.home.as_deref().and_then(|home| walk(home).ok()) {
+        // HOME is the caller's word; the user database may know another home, in which the same secrets lie.
+        let listed = self.host.listed_home();
+        let homes: BTreeSet<PathBuf> =
+            self.host.home.iter().chain(&listed).filter_map(|home| walk(home).ok()).map(|found| found.end).collect();
+        for home in homes {
             for (name, what) in base::SECRETS {
-                look(&home.end, name, what);
+                look(&home, name, what);
             }
         }
         if let Some(cargo) = self.host.variable("CARGO_HOME").and_then(|cargo| walk(Path::new(cargo)).ok()) {

@@ -72,6 +72,23 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Places inside that the target can write, the sandbox's own included.
+    pub fn walls(&self) -> impl Iterator<Item = &std::path::Path> {
+        self.view.iter().filter_map(|op| match op {
+            MountOp::Bind { at, write: true, .. } | MountOp::Proc { at } | MountOp::Dev { at } => Some(at.as_path()),
+            // Read-only by its own mount, and needed for `/proc/self`.
+            MountOp::Bind { at, .. } if at == std::path::Path::new("/proc") => Some(at.as_path()),
+            MountOp::Tmpfs { at, mode, .. } if *mode != view::MASK_MODE => Some(at.as_path()),
+            MountOp::Bind { .. }
+            | MountOp::Tmpfs { .. }
+            | MountOp::Dir { .. }
+            | MountOp::Link { .. }
+            | MountOp::Copy { .. }
+            | MountOp::EmptyFile { .. }
+            | MountOp::ReadOnly { .. } => None,
+        })
+    }
+
     /// Places of the host that the target can write.
     pub fn writable(&self) -> impl Iterator<Item = &std::path::Path> {
         self.view.iter().filter_map(|op| match op {

@@ -56,6 +56,9 @@ pub fn resolve(
     let has_view = backend.has_view();
     let scope_sockets = has_view && policy.network == Network::Host;
 
+    if has_view {
+        refuse_directories(host)?;
+    }
     let mut builder = Builder::new(host, &workdir);
     if has_view {
         builder.rules(policy)?;
@@ -161,7 +164,7 @@ fn lost(attempt: Attempt, scope_sockets: bool) -> Vec<(Protection, &'static str)
             "/proc of the host shows through, with the command lines of all its processes",
         ));
     }
-    if scope_sockets && !sys::landlock::scopes_abstract_sockets() {
+    if scope_sockets && !sys::landlock::scopes(sys::landlock::version()) {
         lost.push((
             Protection::Sockets,
             "abstract sockets of the host stay reachable with --net host on a kernel without Landlock ABI 6",
@@ -185,6 +188,21 @@ fn new_session(policy: &Policy, host: &Host) -> bool {
         NewSession::Never => false,
         NewSession::Auto => !host.terminals.contains(&true),
     }
+}
+
+/// A directory on a standard stream would open the host's whole tree by `..`.
+fn refuse_directories(host: &Host) -> Result<()> {
+    let names = ["standard input", "standard output", "standard error"];
+    for ((number, name), closed) in (0..).zip(names).zip(host.inherited.closed) {
+        if !closed && sys::fd::is_directory(number) {
+            return Err(Error::text(
+                Kind::Policy,
+                format!("cannot pass {name} on: it is a directory, and leads to everything around it"),
+            )
+            .hint("--keep-fd passes a directory on purpose"));
+        }
+    }
+    Ok(())
 }
 
 /// The descriptors that cross; each must be open.

@@ -183,6 +183,9 @@ impl Entry {
 /// Size of the file system that stands for a masked directory, in bytes.
 const MASK_SIZE: u64 = 1 << 20;
 
+/// Permission bits of its top directory, which no other file system in memory has.
+pub(super) const MASK_MODE: u32 = 0o555;
+
 /// The rules of one view, by path.
 #[derive(Clone, Debug, Default)]
 pub struct View {
@@ -368,7 +371,7 @@ impl View {
                 Rule::Hidden | Rule::Secret | Rule::Mask | Rule::DenySocket if entry.directory => {
                     seal.push(at.clone());
                     // It holds only the directories that lead to deeper grants.
-                    ops.push(MountOp::Tmpfs { at, mode: 0o555, size: MASK_SIZE });
+                    ops.push(MountOp::Tmpfs { at, mode: MASK_MODE, size: MASK_SIZE });
                 }
                 Rule::Hidden | Rule::Secret | Rule::Mask | Rule::DenySocket => ops.push(MountOp::EmptyFile { at }),
                 Rule::System { from, small: true } if on_own => ops.push(MountOp::Copy { from: from.clone(), at }),

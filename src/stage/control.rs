@@ -5,9 +5,25 @@
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
+use nix::sys::signal::Signal;
 use nix::sys::socket::{
     AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType, recvmsg, sendmsg, socketpair,
 };
+
+/// Signals that are for the target when they come to us.
+pub const FORWARDED: [Signal; 11] = [
+    Signal::SIGTERM,
+    Signal::SIGINT,
+    Signal::SIGHUP,
+    Signal::SIGQUIT,
+    Signal::SIGUSR1,
+    Signal::SIGUSR2,
+    Signal::SIGWINCH,
+    Signal::SIGCONT,
+    Signal::SIGTSTP,
+    Signal::SIGTTIN,
+    Signal::SIGTTOU,
+];
 
 /// A step of the inner stage, for messages about its failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +39,7 @@ pub enum Step {
     View,
     /// The launcher program stopped reading its options early.
     Incomplete,
-    /// Closing abstract sockets.
+    /// Raising the second wall.
     Landlock,
     /// Descriptors.
     Descriptors,
@@ -70,7 +86,7 @@ impl Step {
             Self::Privileges => "confirm that all privileges are gone inside the sandbox",
             Self::View => "confirm that the files inside are the ones that were planned",
             Self::Incomplete => "confirm that the launcher did everything it was told",
-            Self::Landlock => "close abstract sockets",
+            Self::Landlock => "confine the command by Landlock",
             Self::Descriptors => "arrange descriptors",
             Self::Signals => "restore signals",
             Self::Fork => "start a process inside the sandbox",

@@ -41,8 +41,8 @@ pub struct Header {
     pub by_shell: bool,
     /// Start nothing: report that everything would be ready.
     pub rehearsal: bool,
-    /// How many of the strings are arguments, variables, and checks (one file and its path each).
-    pub counts: [usize; 3],
+    /// How many of the strings are arguments, variables, checks (one file and its path each) and writable places.
+    pub counts: [usize; 4],
     /// Device, inode and whether it must be the same, for each check.
     pub checks: Vec<(u64, u64, bool)>,
 }
@@ -56,6 +56,8 @@ pub struct Isolation {
     pub network: Option<u64>,
     /// Whether to close abstract sockets by Landlock.
     pub scope_sockets: bool,
+    /// Version of Landlock on this kernel.
+    pub landlock: i32,
 }
 
 /// The hand-off, taken apart.
@@ -75,6 +77,8 @@ pub struct Handoff {
     pub environment: Vec<CString>,
     /// Promises to verify.
     pub checks: Vec<Check>,
+    /// Where the target may write.
+    pub writable: Vec<PathBuf>,
 }
 
 /// Inode of a namespace of this process.
@@ -92,6 +96,7 @@ pub fn isolation(plan: &Plan) -> io::Result<Isolation> {
             Network::Host => None,
         },
         scope_sockets: plan.scope_sockets,
+        landlock: sys::landlock::version(),
     })
 }
 
@@ -130,6 +135,9 @@ pub fn write(header: &Header, plan: &Plan) -> io::Result<OwnedFd> {
     for check in &plan.checks {
         push(check.path.as_os_str().as_bytes())?;
     }
+    for place in plan.walls() {
+        push(place.as_os_str().as_bytes())?;
+    }
     sys::fd::sealed(c"handoff", &bytes)
 }
 
@@ -146,7 +154,7 @@ pub fn read(file: impl AsFd, nonce: &str) -> Option<Handoff> {
     if header.nonce != nonce {
         return None;
     }
-    let [arguments, variables, checks] = header.counts;
+    let [arguments, variables, checks, writable] = header.counts;
     let mut string = || strings.next().and_then(|text| CString::new(text).ok());
     let program = string()?;
     let mut path = || Some(PathBuf::from(OsString::from_vec(string()?.into_bytes())));
@@ -155,18 +163,19 @@ pub fn read(file: impl AsFd, nonce: &str) -> Option<Handoff> {
     let argv = (0..arguments).map(|_| string()).collect::<Option<Vec<_>>>()?;
     let environment = (0..variables).map(|_| string()).collect::<Option<Vec<_>>>()?;
     let paths = (0..checks).map(|_| string()).collect::<Option<Vec<_>>>()?;
+    let writable = (0..writable).map(|_| string()).collect::<Option<Vec<_>>>()?;
     if string().is_some() || header.checks.len() != paths.len() {
         return None;
     }
     let checks = paths
         .into_iter()
         .zip(&header.checks)
-        .map(|(path, &(device, inode, same))| Check {
-            path: PathBuf::from(OsStr::from_bytes(path.as_bytes())),
-            device,
-            inode,
-            same,
-        })
+        .map(|(path, &(device, inode, same))| Check { path: path_of(&path), device, inode, same })
         .collect();
-    Some(Handoff { header, program, workdir, seal, argv, environment, checks })
+    let writable = writable.iter().map(path_of).collect();
+    Some(Handoff { header, program, workdir, seal, argv, environment, checks, writable })
+}
+
+fn path_of(text: &CString) -> PathBuf {
+    PathBuf::from(OsStr::from_bytes(text.as_bytes()))
 }

@@ -7,6 +7,7 @@ use std::convert::Infallible;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd, RawFd};
+use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -14,9 +15,9 @@ use nix::sys::signal::{SigSet, Signal, kill};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::{Pid, getpid, pipe2};
 
-use super::control::{Inner, Report, Step};
+use super::control::{FORWARDED, Inner, Report, Step};
 use super::handoff::{self, Handoff, Isolation, MARKER};
-use super::supervise::FORWARDED;
+use crate::sys::landlock::Wall;
 use crate::sys::process::{Change, changed_child};
 use crate::{seccomp, sys};
 
@@ -100,9 +101,6 @@ fn run(handoff: &Handoff, control: &Inner) -> Result<i32, Failure> {
     if let Some(isolation) = &header.isolation {
         verify(isolation)?;
         verify_view(handoff)?;
-        if isolation.scope_sockets && !sys::landlock::scope_abstract_sockets().unwrap_or(false) {
-            return Err(Failure(Step::Landlock, 0));
-        }
     }
     if header.rehearsal {
         control.report(Report::Ready, None).at(Step::Handle)?;
@@ -166,10 +164,25 @@ fn verify(isolation: &Isolation) -> Result<(), Failure> {
     {
         return Err(Failure(Step::NotIsolated, 0));
     }
+    if root_could_set_the_kernel().at(Step::Privileges)? {
+        return Err(Failure(Step::Privileges, 0));
+    }
     if !sys::process::has_no_new_privs() || sys::process::has_capabilities().at(Step::Privileges)? {
         return Err(Failure(Step::Privileges, 0));
     }
     Ok(())
+}
+
+/// Whether we are root and `/proc/sys` can be written: the kernel asks there for the user and not for capabilities.
+fn root_could_set_the_kernel() -> nix::Result<bool> {
+    if !nix::unistd::geteuid().is_root() {
+        return Ok(false);
+    }
+    match nix::sys::statvfs::statvfs("/proc/sys") {
+        Ok(found) => Ok(!found.flags().contains(nix::sys::statvfs::FsFlags::ST_RDONLY)),
+        Err(Errno::ENOENT) => Ok(false),
+        Err(errno) => Err(errno),
+    }
 }
 
 /// Every grant is the file that was planned, no mask lets it through, and the last mount operation was carried out.
@@ -238,10 +251,22 @@ fn prepare(handoff: &Handoff, streams: &[Option<OwnedFd>; 3]) -> Result<(), Fail
     }
     nix::unistd::chdir(&handoff.workdir).at(Step::Workdir)?;
     sys::signals::restore(&header.inherited).at(Step::Signals)?;
-    if header.isolation.is_some() {
-        sys::filter::load(&seccomp::PROGRAM).at(Step::Filter)?;
+    if let Some(isolation) = &header.isolation {
+        wall(handoff, isolation).map_err(|_| Failure(Step::Landlock, 0))?;
+        let own_group = !header.new_session && !sys::landlock::scopes(isolation.landlock);
+        sys::filter::load(&seccomp::program(own_group)).at(Step::Filter)?;
     }
     Ok(())
+}
+
+/// Lets the target write where the view can be written and into the descriptors that it was given for writing, and nowhere
+/// else: a descriptor for reading could be opened anew by its path in `/proc`, on the mount of the host.
+fn wall(handoff: &Handoff, isolation: &Isolation) -> anyhow::Result<()> {
+    let writable: Vec<&Path> = handoff.writable.iter().map(PathBuf::as_path).collect();
+    let given = (0..3).chain(handoff.header.keep.iter().copied());
+    let streams: Vec<_> = given.filter_map(sys::fd::writable).collect();
+    let wall = Wall { writable: &writable, streams: &streams, scope_sockets: isolation.scope_sockets };
+    sys::landlock::raise(&wall, isolation.landlock)
 }
 
 /// Executes the target; a script without `#!` runs by `/bin/sh`, as `execvp` does it.

@@ -3,5 +3,8 @@
 pub mod control;
 pub mod handoff;
 pub mod inner;
+pub mod outcome;
 pub mod outer;
 pub mod supervise;
+pub mod terminal;
+pub mod traces;

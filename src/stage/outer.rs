@@ -1,81 +1,24 @@
 //! The outer stage: the first side effects. Opens what goes along, starts the launcher, watches until nothing is left.
 
 use std::ffi::{CString, OsString};
-use std::fmt;
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, Read};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
 
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use nix::unistd::Pid;
 
-use super::control::{self, Outer, Step};
+use super::control::{self, FORWARDED};
 use super::handoff::{self, Header, MARKER};
-use super::supervise::{self, FORWARDED};
-use crate::exit::Status;
+use super::outcome::{Outcome, Reason};
+use super::supervise::{self, Messages, Started};
+use super::terminal::Terminal;
+use super::traces;
 use crate::host::Host;
 use crate::launch::{self, Command, Launch, Word};
 use crate::plan::Plan;
-use crate::plan::view::FileKind;
 use crate::sys;
-
-/// How an attempt to run a plan ended.
-#[derive(Debug)]
-pub enum Outcome {
-    /// The target ran, and this is how it ended.
-    Ended(Status),
-    /// Everything was ready, but the target could not be executed: error number.
-    NotExecuted(i32),
-    /// The backend failed before the target started; another one may be tried.
-    NotStarted(Reason),
-}
-
-/// Why a backend failed.
-#[derive(Debug)]
-pub struct Reason {
-    /// The step of the inner stage, if it got that far.
-    pub step: Option<Step>,
-    /// In our words.
-    pub text: String,
-    /// What the launcher program printed on its standard error.
-    pub said: String,
-    /// Whether it was still at it when its time was over.
-    pub hung: bool,
-}
-
-impl fmt::Display for Reason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)?;
-        let said = self.said.lines().next().unwrap_or_default().trim();
-        if said.is_empty() { Ok(()) } else { write!(f, ": {said}") }
-    }
-}
-
-impl Reason {
-    /// What we could not do on the way to the launcher.
-    fn of(what: &str, error: &io::Error) -> Self {
-        Self { step: None, text: format!("cannot {what}: {}", describe(error)), said: String::new(), hung: false }
-    }
-}
-
-impl From<io::Error> for Reason {
-    fn from(error: io::Error) -> Self {
-        Self { step: None, text: describe(&error), said: String::new(), hung: false }
-    }
-}
-
-fn describe(error: &io::Error) -> String {
-    error.raw_os_error().map_or_else(|| error.to_string(), sys::process::reason)
-}
-
-impl From<nix::errno::Errno> for Reason {
-    fn from(errno: nix::errno::Errno) -> Self {
-        io::Error::from(errno).into()
-    }
-}
 
 /// Prepares this process once, before the first attempt: nothing inherited crosses by accident from here on.
 pub fn settle() -> io::Result<()> {
@@ -95,61 +38,15 @@ pub fn settle() -> io::Result<()> {
 /// Carries `launch` out and waits for the end. `rehearsal` builds everything and starts nothing.
 #[must_use]
 pub fn run(plan: &Plan, launch: &Launch, host: &Host, rehearsal: bool) -> Outcome {
+    let terminal = Terminal::of(host, plan.new_session);
     let outcome = match start(plan, launch, host, rehearsal) {
-        Ok(started) => supervise::watch(plan, host, started),
+        Ok(started) => supervise::watch(plan, host, started, terminal),
         Err(reason) => Outcome::NotStarted(reason),
     };
     if matches!(outcome, Outcome::NotStarted(_)) {
-        clear_traces(plan);
+        traces::clear(plan);
     }
     outcome
-}
-
-/// Removes the empty files that `bwrap` makes where a name to hide has gone and its directory can be written: the host shall
-/// not keep them. The mask on such a file goes with it.
-pub(super) fn clear_traces(plan: &Plan) {
-    let writable = |path: &Path| plan.writable().any(|place| path != place && path.starts_with(place));
-    for (path, kind) in plan.hidden.traces().filter(|(path, _)| writable(path)) {
-        let removed = match kind {
-            FileKind::File => std::fs::remove_file(path),
-            FileKind::Directory => std::fs::remove_dir(path),
-        };
-        if let Err(error) = removed {
-            tracing::debug!("'{}' stays: {error}", path.display());
-        }
-    }
-}
-
-/// A launcher under way.
-#[derive(Debug)]
-pub struct Started {
-    /// Our child.
-    pub launcher: Pid,
-    /// Our end of the control socket.
-    pub control: Outer,
-    /// Signals to us and changes of our children.
-    pub signals: SignalFd,
-    /// The launcher's standard error.
-    pub messages: Messages,
-    /// Whether no target is to be started.
-    pub rehearsal: bool,
-}
-
-/// What a launcher program prints, kept in memory: it must not mix with what the target prints.
-#[derive(Debug)]
-pub struct Messages(File);
-
-impl Messages {
-    /// All that was printed so far.
-    pub fn text(&mut self) -> String {
-        const LIMIT: u64 = 64 << 10;
-        let mut bytes = Vec::new();
-        let read = self.0.seek(SeekFrom::Start(0)).and_then(|_| (&self.0).take(LIMIT).read_to_end(&mut bytes));
-        if read.is_err() {
-            bytes.clear();
-        }
-        String::from_utf8_lossy(&bytes).into_owned()
-    }
 }
 
 fn start(plan: &Plan, launch: &Launch, host: &Host, rehearsal: bool) -> Result<Started, Reason> {
@@ -176,7 +73,7 @@ fn start(plan: &Plan, launch: &Launch, host: &Host, rehearsal: bool) -> Result<S
         },
         by_shell: plan.target.script_without_shebang,
         rehearsal,
-        counts: [plan.argv.len(), plan.environment.vars.len(), plan.checks.len()],
+        counts: [plan.argv.len(), plan.environment.vars.len(), plan.checks.len(), plan.walls().count()],
         checks: plan.checks.iter().map(|check| (check.device, check.inode, check.same)).collect(),
     };
     let file = handoff::write(&header, plan)?;

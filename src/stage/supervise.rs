@@ -2,39 +2,27 @@
 //!
 //! Nothing here depends on a process inside being honest: a kill goes to process 1 of the sandbox by its handle.
 
-use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::signal::{Signal, kill, killpg, raise};
-use nix::sys::termios::{SetArg, Termios, tcgetattr, tcsetattr};
-use nix::unistd::{Pid, getpgrp, tcgetpgrp, tcsetpgrp};
+use nix::sys::signal::{Signal, kill, raise};
+use nix::sys::signalfd::SignalFd;
+use nix::unistd::Pid;
 
-use super::control::Report;
-use super::outer::{Outcome, Reason, Started};
+use super::control::{Outer, Report};
+use super::outcome::{Outcome, Reason};
+use super::terminal::Terminal;
+use super::traces;
 use crate::exit::Status;
 use crate::host::Host;
 use crate::plan::Plan;
 use crate::sys;
 use crate::sys::pidfd::PidFd;
 use crate::sys::process::{Change, changed_child};
-
-/// Signals that are for the target when they come to us.
-pub const FORWARDED: [Signal; 11] = [
-    Signal::SIGTERM,
-    Signal::SIGINT,
-    Signal::SIGHUP,
-    Signal::SIGQUIT,
-    Signal::SIGUSR1,
-    Signal::SIGUSR2,
-    Signal::SIGWINCH,
-    Signal::SIGCONT,
-    Signal::SIGTSTP,
-    Signal::SIGTTIN,
-    Signal::SIGTTOU,
-];
 
 /// How long a launcher may take until the target runs. Ample: a start takes milliseconds, and hundreds at once seconds.
 const SETUP: Duration = Duration::from_secs(10);
@@ -48,11 +36,42 @@ const ENDING: [Signal; 3] = [Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT];
 /// A second TERM within this time is the same one: `timeout` sends it to the process and to its group.
 const SAME_SIGNAL: Duration = Duration::from_millis(200);
 
+/// A launcher under way.
+#[derive(Debug)]
+pub struct Started {
+    /// Our child.
+    pub launcher: Pid,
+    /// Our end of the control socket.
+    pub control: Outer,
+    /// Signals to us and changes of our children.
+    pub signals: SignalFd,
+    /// The launcher's standard error.
+    pub messages: Messages,
+    /// Whether no target is to be started.
+    pub rehearsal: bool,
+}
+
+/// What a launcher program prints, kept in memory: it must not mix with what the target prints.
+#[derive(Debug)]
+pub struct Messages(pub(super) File);
+
+impl Messages {
+    /// All that was printed so far.
+    pub fn text(&mut self) -> String {
+        const LIMIT: u64 = 64 << 10;
+        let mut bytes = Vec::new();
+        let read = self.0.seek(SeekFrom::Start(0)).and_then(|_| (&self.0).take(LIMIT).read_to_end(&mut bytes));
+        if read.is_err() {
+            bytes.clear();
+        }
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+}
+
 /// Watches until the target has ended and nothing of the run is left.
 #[must_use]
-pub fn watch(plan: &Plan, host: &Host, started: Started) -> Outcome {
+pub fn watch(plan: &Plan, host: &Host, started: Started, terminal: Option<Terminal>) -> Outcome {
     let Started { launcher, control, signals, messages, rehearsal } = started;
-    let terminal = Terminal::of(host, plan.new_session);
     let mut watch = Watch {
         plan,
         host,
@@ -105,9 +124,9 @@ struct Watch<'a> {
     plan: &'a Plan,
     host: &'a Host,
     launcher: Pid,
-    control: Option<super::control::Outer>,
-    signals: nix::sys::signalfd::SignalFd,
-    messages: super::outer::Messages,
+    control: Option<Outer>,
+    signals: SignalFd,
+    messages: Messages,
     /// Whether the inner stage only gets ready.
     rehearsal: bool,
     /// Process 1 of the sandbox, or the inner stage where there is none.
@@ -218,7 +237,7 @@ impl Watch<'_> {
             Report::Alive => {
                 self.init = handle.map(PidFd::from);
                 // All mounts are made.
-                super::outer::clear_traces(self.plan);
+                traces::clear(self.plan);
             }
             Report::Ready => self.last = Some(Outcome::Ended(Status::Done)),
             Report::Failed(..) if self.is_running() => self.last = Some(killed()),
@@ -431,46 +450,6 @@ impl Watch<'_> {
             let _woken = poll(&mut polled, PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX));
             // Nobody is left to pass one on to, but one that asks us to end must not be lost.
             let _noted = self.take_signals();
-        }
-    }
-}
-
-/// The terminal that the target shares with us.
-struct Terminal {
-    fd: OwnedFd,
-    modes: Option<Termios>,
-    /// Whether we were in the foreground when the run began.
-    foreground: bool,
-}
-
-impl Terminal {
-    fn of(host: &Host, new_session: bool) -> Option<Self> {
-        let stream = host.terminals.iter().position(|terminal| *terminal)?;
-        if new_session {
-            return None;
-        }
-        let fd = sys::fd::duplicate_stream(i32::try_from(stream).ok()?).ok()??;
-        let modes = tcgetattr(&fd).ok();
-        let foreground = tcgetpgrp(&fd).is_ok_and(|group| group == getpgrp());
-        Some(Self { fd, modes, foreground })
-    }
-
-    /// Gives the terminal back as it was: its modes if the target had no chance to, the foreground if its group is gone.
-    fn restore(&self, died: bool) {
-        let Ok(group) = tcgetpgrp(&self.fd) else { return };
-        if !self.foreground {
-            return;
-        }
-        if group != getpgrp() {
-            // Somebody's who lives: a shell that has put us in the background since.
-            if killpg(group, None) != Err(Errno::ESRCH) {
-                return;
-            }
-            let _set = tcsetpgrp(&self.fd, getpgrp());
-        }
-        if died && let Some(modes) = &self.modes {
-            // Now, and not when all output is out: nobody may be reading it.
-            let _set = tcsetattr(&self.fd, SetArg::TCSANOW, modes);
         }
     }
 }

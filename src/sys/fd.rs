@@ -153,3 +153,31 @@ pub fn own_image() -> io::Result<OwnedFd> {
     let file = File::options().read(true).custom_flags(libc::O_PATH | libc::O_CLOEXEC).open("/proc/self/exe")?;
     Ok(file.into())
 }
+
+/// A descriptor that was opened for writing, or a directory, unless it is a pipe or a socket: those have no place in a tree.
+#[must_use]
+pub fn writable(number: RawFd) -> Option<BorrowedFd<'static>> {
+    use nix::fcntl::OFlag;
+    use nix::sys::stat::{SFlag, fstat};
+    if !is_open(number) {
+        return None;
+    }
+    // SAFETY: open just now; the caller is a process that closes nothing between here and exec.
+    let fd = unsafe { BorrowedFd::borrow_raw(number) };
+    let kind = SFlag::from_bits_truncate(fstat(fd).ok()?.st_mode) & SFlag::S_IFMT;
+    let access = OFlag::from_bits_truncate(fcntl(fd, FcntlArg::F_GETFL).ok()?) & OFlag::O_ACCMODE;
+    let for_writing = access != OFlag::O_RDONLY && (kind == SFlag::S_IFREG || kind == SFlag::S_IFCHR);
+    (for_writing || kind == SFlag::S_IFDIR).then_some(fd)
+}
+
+/// Whether `number` is open on a directory, which leads wherever `..` leads.
+#[must_use]
+pub fn is_directory(number: RawFd) -> bool {
+    use nix::sys::stat::{SFlag, fstat};
+    if !is_open(number) {
+        return false;
+    }
+    // SAFETY: open just now, and this program has one thread.
+    let fd = unsafe { BorrowedFd::borrow_raw(number) };
+    fstat(fd).is_ok_and(|found| SFlag::from_bits_truncate(found.st_mode) & SFlag::S_IFMT == SFlag::S_IFDIR)
+}

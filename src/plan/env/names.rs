@@ -224,10 +224,13 @@ pub const SELECTORS: &[(&str, Toolchain)] = &[
 /// Whole segments, between `_`, that make a name look secret.
 const SECRET_SEGMENTS: &[&str] = &[
     "AUTH",
+    "BEARER",
     "COOKIE",
     "CREDENTIAL",
     "CREDENTIALS",
+    "CREDS",
     "DSN",
+    "JWT",
     "KEY",
     "KEYS",
     "PASS",
@@ -235,6 +238,8 @@ const SECRET_SEGMENTS: &[&str] = &[
     "PASSWD",
     "PASSWORD",
     "PAT",
+    "PEM",
+    "PWD",
     "SECRET",
     "SECRETS",
     "SESSION",

@@ -1,0 +1,59 @@
+//! How an attempt to run a plan ends, and why a backend fails.
+
+use std::fmt;
+use std::io;
+
+use super::control::Step;
+use crate::exit::Status;
+use crate::sys::process::describe;
+
+/// How an attempt to run a plan ended.
+#[derive(Debug)]
+pub enum Outcome {
+    /// The target ran, and this is how it ended.
+    Ended(Status),
+    /// Everything was ready, but the target could not be executed: error number.
+    NotExecuted(i32),
+    /// The backend failed before the target started; another one may be tried.
+    NotStarted(Reason),
+}
+
+/// Why a backend failed.
+#[derive(Debug)]
+pub struct Reason {
+    /// The step of the inner stage, if it got that far.
+    pub step: Option<Step>,
+    /// In our words.
+    pub text: String,
+    /// What the launcher program printed on its standard error.
+    pub said: String,
+    /// Whether it was still at it when its time was over.
+    pub hung: bool,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)?;
+        let said = self.said.lines().next().unwrap_or_default().trim();
+        if said.is_empty() { Ok(()) } else { write!(f, ": {said}") }
+    }
+}
+
+impl Reason {
+    /// What we could not do on the way to the launcher.
+    pub(super) fn of(what: &str, error: &io::Error) -> Self {
+        Self { step: None, text: format!("cannot {what}: {}", describe(error)), said: String::new(), hung: false }
+    }
+}
+
+impl From<io::Error> for Reason {
+    fn from(error: io::Error) -> Self {
+        Self { step: None, text: describe(&error), said: String::new(), hung: false }
+    }
+}
+
+impl From<nix::errno::Errno> for Reason {
+    fn from(errno: nix::errno::Errno) -> Self {
+        io::Error::from(errno).into()
+    }
+}
