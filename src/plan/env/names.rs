@@ -295,8 +295,8 @@ pub fn is_proxy(name: &str) -> bool {
 /// Whether `name` looks as if its value were secret. Whole segments count, since `AUTHOR` is not `AUTH`.
 #[must_use]
 pub fn looks_secret(name: &str) -> bool {
-    // A path to a socket, not a secret; it is by name only for another reason.
-    if name == "SSH_AUTH_SOCK" {
+    // A path to a socket, which is by name only for another reason, and the working directory.
+    if name == "SSH_AUTH_SOCK" || name == "PWD" {
         return false;
     }
     SECRET_ENDINGS.iter().any(|ending| ends_with_ignoring_case(name, ending))
@@ -398,6 +398,11 @@ mod tests {
             "GITHUB_PAT",
             "A_ENCRYPTION_KEYS",
             "TOKEN",
+            "DB_PWD",
+            "CI_JOB_JWT",
+            "CI_BEARER",
+            "CI_CREDS",
+            "CI_PRIVATE_PEM",
         ] {
             assert!(looks_secret(name), "{name}");
         }
