@@ -91,6 +91,27 @@ fn a_fixed_record_with_a_sandbox_runs() {
     inside("tail -n +3 /proc/net/dev | cut -d: -f1").is(0, "    lo\n", "");
 }
 
+/// The same record as an argument, as a file of text and as a file of JSON is the same policy.
+#[test]
+fn a_record_may_lie_in_a_file() {
+    let (json, text) = vector("none-16");
+    let hash = |options: &[&str]| {
+        let world = World::new();
+        world.write("w/record", &text);
+        world.write("w/record.json", &json);
+        let done = world.run(options.iter().copied().chain(["--dry-run", "true"])).done().code(0);
+        done.out().lines().find(|line| line.starts_with("policy sha256")).expect("a hash").to_owned()
+    };
+    let expected = hash(&["--policy-payload", &text]);
+    assert_eq!(hash(&["--policy", "record"]), expected);
+    assert_eq!(hash(&["--policy", "record.json"]), expected);
+    let world = World::new();
+    world.write("w/record", &text[..text.len() - 7]);
+    world.run(["--policy", "record", "true"]).done().refused(125, &["--policy record"]);
+    world.write("w/record.json", json.replace("false", "0"));
+    world.run(["--policy", "record.json", "true"]).done().refused(125, &["'active'"]);
+}
+
 #[test]
 fn what_is_not_available_is_refused_by_name() {
     let world = World::new();

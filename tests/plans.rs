@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixListener;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use sandbox_run::plan::base;
 
@@ -21,7 +21,10 @@ fn fixture(name: &str) -> PathBuf {
 fn of_the_machine(path: &str) -> bool {
     let system = base::SYSTEM.iter().any(|name| path.trim_start_matches('/') == name.trim_start_matches('/'));
     let (etc, proc) = (path == "/etc" || path.starts_with("/etc/"), path.starts_with("/proc/"));
-    system || etc || proc
+    // The home of whoever runs the tests.
+    let user = nix::unistd::User::from_uid(nix::unistd::getuid()).ok().flatten();
+    let home = user.is_some_and(|user| user.dir.parent().is_some() && Path::new(path).starts_with(user.dir));
+    system || etc || proc || home
 }
 
 /// The words of a launcher's options, one option a line, without those for files of the machine.

@@ -93,6 +93,7 @@ pub(super) const TEXTS: &[Text] = &[
         short: "Read settings from a file",
         long: "Read settings from FILE, TOML or (with the ending .json) JSON; '-' is standard input, of which \
             COMMAND then sees only the end. Every key is described in sandbox-run(5); an unknown one is an error. \
+            A file that holds a record, as base64url or as its JSON, is read like '--policy-payload'. \
             Options add to the file's lists and override its single settings. No file is read unless it is named. \
             Excludes '--policy-payload' and '--policy-fd'.",
         default: "none",

@@ -4,7 +4,7 @@
 //! error, because a mistake in a policy must not make a weaker one. Error texts hold no value of a variable and no line of
 //! the file.
 //!
-//! Both syntaxes become one tree of [`Node`]s, each with its place; the document is read from that.
+//! Both syntaxes become one tree of nodes, each with its place; the document is read from that.
 
 mod json;
 mod node;

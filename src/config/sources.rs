@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use super::payload::{self, MAX_TEXT};
+use super::payload::{self, MAX_TEXT, Record};
 use super::{Layer, file, merge, profiles, record};
 use crate::cli::{EnvWord, PolicySource};
 use crate::error::{Error, Kind, Result, ResultExt};
@@ -46,13 +46,13 @@ pub fn gather(sources: Sources, host: &Host) -> Result<(Policy, Vec<String>)> {
         Some(PolicySource::StandardInput) => {
             let closed = host.inherited.closed[0].then(|| io::Error::from_raw_os_error(libc::EBADF));
             let bytes = closed.map_or_else(|| bounded(io::stdin().lock()), Err).map_err(|e| unreadable("-", &e))?;
-            layers.extend(from_file(&bytes, "-", "standard input", host)?);
+            layers.extend(from_file(&bytes, "-", "standard input", host, &mut warnings)?);
         }
         Some(PolicySource::File(path)) => {
             let name = path.display().to_string();
             let full = plan::expand(&path, host, host.cwd.as_deref().ok())?;
             let bytes = File::open(full).and_then(bounded).map_err(|error| unreadable(&name, &error))?;
-            layers.extend(from_file(&bytes, &name, &name, host)?);
+            layers.extend(from_file(&bytes, &name, &name, host, &mut warnings)?);
         }
     }
     options.env = environment_rules(env, host)?;
@@ -73,7 +73,10 @@ fn load_profiles(names: &[String], host: &Host) -> Result<Vec<Layer>> {
     Ok(loaded.into_iter().map(|(origin, document)| document.layer(&origin)).collect())
 }
 
-fn from_file(bytes: &[u8], file: &str, name: &str, host: &Host) -> Result<Vec<Layer>> {
+fn from_file(bytes: &[u8], file: &str, name: &str, host: &Host, warnings: &mut Vec<String>) -> Result<Vec<Layer>> {
+    if let Some(read) = wire_record(bytes) {
+        return Ok(vec![from_record(read, &format!("--policy {name}"), warnings)?]);
+    }
     let format = Path::new(file).extension().and_then(|ending| match ending.to_str() {
         Some("json") => Some(file::Format::Json),
         Some("toml") => Some(file::Format::Toml),
@@ -86,11 +89,33 @@ fn from_file(bytes: &[u8], file: &str, name: &str, host: &Host) -> Result<Vec<La
 }
 
 fn from_payload(text: &[u8], option: &str, warnings: &mut Vec<String>) -> Result<Layer> {
-    let read = payload::decode(text).and_then(record::layer);
+    from_record(payload::decode(text), option, warnings)
+}
+
+fn from_record(read: anyhow::Result<Record>, option: &str, warnings: &mut Vec<String>) -> Result<Layer> {
+    let read = read.and_then(record::layer);
     let (layer, found) =
         read.map_err(|error| Error::text(Kind::Policy, format!("cannot read the policy ({option}): {error:#}")))?;
     warnings.extend(found);
     Ok(layer)
+}
+
+/// What a file says when it holds a wire record and no policy document: its text in base64url, or its JSON.
+///
+/// Never both: no document is one word of that alphabet, and none has the key `active`, which every record has.
+fn wire_record(bytes: &[u8]) -> Option<anyhow::Result<Record>> {
+    #[derive(serde::Deserialize)]
+    struct Telltale {
+        active: Option<serde::de::IgnoredAny>,
+    }
+    let text = bytes.trim_ascii();
+    let unpadded = text.strip_suffix(b"==").or(text.strip_suffix(b"=")).unwrap_or(text);
+    let letter = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_".contains(byte);
+    if !unpadded.is_empty() && unpadded.iter().all(letter) {
+        return Some(payload::decode(text));
+    }
+    let record = serde_json::from_slice::<Telltale>(text).is_ok_and(|found| found.active.is_some());
+    record.then(|| payload::decode_json(text))
 }
 
 /// Reads a descriptor to its end and closes it, so that the target does not see it.
