@@ -3,7 +3,8 @@
 //! ```text
 //!  argv, environ
 //!    |  cli::parse          what was typed                            (pure)
-//!    |  config::merge       flags over defaults                       (pure)
+//!    |  config::sources     reads what was named: profiles < policy file or payload < options
+//!    |  config::merge       layers over the defaults                  (pure)
 //!    v
 //!  policy::Policy           what the target may do                    (pure)
 //!    |  + host::Host        facts, probed once
@@ -20,7 +21,7 @@
 //!  exit::Status             the target's own | 125 | 126 | 127 | 128+n
 //! ```
 //!
-//! [`call`] walks this way once; `main` renders and leaves. The library is the program's own: it promises no stable interface.
+//! [`call`] walks this way once, with [`attempt`] for the part from policy to status; `main` renders and leaves. The library is the program's own: it promises no stable interface.
 
 pub mod attempt;
 pub mod backend;

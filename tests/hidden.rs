@@ -1,10 +1,11 @@
 //! Names that begin with a dot: hidden wherever a wider directory is shown, and only there.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::harness::{Call, Done, World};
+use crate::harness::{Call, Done, World, is_root};
 
 /// A world with a policy file outside of what the target sees, made of these lines.
 fn world(lines: &str, files: &[&str]) -> World {
@@ -276,4 +277,25 @@ fn nothing_is_searched_when_nothing_is_hidden() {
     assert!(!opened(""));
     assert!(!opened("cwd_allow_hidden = [\"*\"]\n"));
     assert!(opened(NOTHING));
+}
+
+/// Names in it could be opened by whoever knows them, or listed after a chmod.
+#[test]
+fn a_directory_that_cannot_be_listed_is_hidden_as_a_whole() {
+    if is_root() {
+        eprintln!("not tried: root lists every directory");
+        return;
+    }
+    let world = world("cwd_allow_hidden = []\nwrite_roots = [\".\"]\n", &["w/app/.env", "w/open/.env", "w/open/plain"]);
+    let script = "cat app/.env; chmod 700 app; cat app/.env; cat open/.env";
+    for mode in [0o311, 0o000] {
+        std::fs::set_permissions(world.path("w/app"), std::fs::Permissions::from_mode(mode)).unwrap();
+        let done = sh(&world, &[], script).done();
+        std::fs::set_permissions(world.path("w/app"), std::fs::Permissions::from_mode(0o755)).unwrap();
+        done.stdout("").stderr_has("app/.env");
+    }
+    // The controls: the name in a directory that can be listed is hidden alone, and shown it is read.
+    let text = world.read("w/open/plain");
+    sh(&world, &[], "cat open/plain").done().is(0, &text, "");
+    world.sh(["-w", "."], "cat app/.env").done().is(0, &world.read("w/app/.env"), "");
 }

@@ -28,6 +28,23 @@ fn plan(text: &str) -> String {
     lines.join("\n")
 }
 
+/// The masks of the first file must not go with it.
+#[test]
+fn a_second_policy_is_refused() {
+    let world = World::new();
+    world.write("w/a.toml", "mask_paths = [\"b.toml\"]\n");
+    world.write("w/b.toml", "allow_network = false\n");
+    for words in [
+        ["--policy", "a.toml", "--policy", "b.toml"],
+        ["--policy", "-", "--policy", "b.toml"],
+        ["--policy-payload", "e30", "--policy-payload", "e30"],
+        ["--policy", "a.toml", "--policy-fd", "3"],
+    ] {
+        world.run(words.iter().copied().chain(["true"])).done().refused(125, &[words[0], words[2], "exclude"]);
+    }
+    world.run(["--policy", "a.toml", "cat", "b.toml"]).done().is(0, "", "");
+}
+
 #[test]
 fn four_ways_to_the_same_plan() {
     let world = World::new();

@@ -187,21 +187,20 @@ fn collect(mut matches: ArgMatches, target: Vec<OsString>) -> Result<Invocation>
     })
 }
 
-/// The one source of settings that was named.
+/// The one source of settings that was named. A second one, of the same kind too, would take denials away in silence.
 fn source(matches: &mut ArgMatches) -> Result<Option<PolicySource>> {
-    let file = matches
-        .remove_one::<PathBuf>("policy")
-        .map(|path| if path.as_os_str() == "-" { PolicySource::StandardInput } else { PolicySource::File(path) });
-    let payload = matches.remove_one::<OsString>("policy-payload").map(PolicySource::Payload);
-    let descriptor = matches.remove_one::<i32>("policy-fd").map(PolicySource::Descriptor);
-    let mut typed = [("--policy", file), ("--policy-payload", payload), ("--policy-fd", descriptor)]
-        .into_iter()
-        .filter_map(|(name, source)| source.map(|source| (name, source)));
-    let Some((name, source)) = typed.next() else { return Ok(None) };
-    if let Some((other, _)) = typed.next() {
-        return Err(message::refuse(&format!("options '{name}' and '{other}' exclude each other")));
+    let files = list::<PathBuf>(matches, "policy").map(|path| {
+        let standard_input = path.as_os_str() == "-";
+        ("--policy", if standard_input { PolicySource::StandardInput } else { PolicySource::File(path) })
+    });
+    let mut typed: Vec<_> = files.collect();
+    typed.extend(list(matches, "policy-payload").map(|text| ("--policy-payload", PolicySource::Payload(text))));
+    typed.extend(list(matches, "policy-fd").map(|number| ("--policy-fd", PolicySource::Descriptor(number))));
+    if let [(name, _), (other, _), ..] = typed[..] {
+        let text = format!("options '{name}' and '{other}' exclude each other: there is one policy file or payload");
+        return Err(message::refuse(&text).hint("settings that add up are profiles, see '--profile help'"));
     }
-    Ok(Some(source))
+    Ok(typed.pop().map(|(_, source)| source))
 }
 
 fn action(matches: &mut ArgMatches, target: &[OsString], profiles: &[String]) -> Result<Action> {

@@ -30,9 +30,9 @@ pub(super) fn command() -> Command {
     ]);
     let command = command.next_help_heading("Policy").args([
         many("profile", "NAME", value::NAME).short('p'),
-        one("policy", "FILE", value::PATH).value_hint(ValueHint::FilePath),
-        one("policy-payload", "TEXT", value::TEXT),
-        one("policy-fd", "N", value::KEEP_FD),
+        many("policy", "FILE", value::PATH).value_hint(ValueHint::FilePath),
+        many("policy-payload", "TEXT", value::TEXT),
+        many("policy-fd", "N", value::KEEP_FD),
         one("print-policy", "FORM", value::POLICY_FORM)
             .num_args(0..=1)
             .require_equals(true)

@@ -95,7 +95,7 @@ pub(super) const TEXTS: &[Text] = &[
             COMMAND then sees only the end. Every key is described in sandbox-run(5); an unknown one is an error. \
             A file that holds a record, as base64url or as its JSON, is read like '--policy-payload'. \
             Options add to the file's lists and override its single settings. No file is read unless it is named. \
-            Excludes '--policy-payload' and '--policy-fd'.",
+            Excludes '--policy-payload', '--policy-fd' and a second '--policy'; profiles add up.",
         default: "none",
     },
     Text {

@@ -319,8 +319,19 @@ impl<'a> Search<'a> {
 
     /// Looks at the entries of a directory. `false` when there are more than may be looked at.
     fn look(&mut self, place: &Place, number: usize) -> bool {
-        // What we cannot read the target cannot read either.
-        let Ok(entries) = fs::read_dir(&place.path) else { return true };
+        let entries = match fs::read_dir(&place.path) {
+            Ok(entries) => entries,
+            // Names that we cannot list could still be opened by whoever knows them, or listed after a chmod: all are
+            // hidden, with their directory. The place that was granted itself cannot be; it counts as unfinished.
+            Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+                if place.above.is_some() {
+                    self.found.push(place.path.clone());
+                }
+                return place.above.is_some();
+            }
+            // Gone.
+            Err(_) => return true,
+        };
         let mut names = Vec::new();
         let mut finished = true;
         for entry in entries {

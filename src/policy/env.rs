@@ -54,7 +54,7 @@ impl EnvName {
     pub fn parse(name: impl AsRef<OsStr>) -> Result<Self> {
         let name = name.as_ref();
         checked_name(name.as_encoded_bytes())
-            .map_err(|fault| anyhow!("'{}' cannot be a variable: {fault}", name.display()))
+            .map_err(|fault| anyhow!("'{}' cannot be a variable: {fault}", Quoted(name)))
     }
 
     /// The name as text.
