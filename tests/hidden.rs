@@ -269,7 +269,7 @@ fn nothing_is_searched_when_nothing_is_hidden() {
     let opened = |lines: &str| {
         world.write("policy.toml", lines);
         let program = crate::harness::program();
-        let words = ["-f", "-e", "trace=openat"].map(Into::into).into_iter();
+        let words = ["-f", "-e", "trace=?open,openat"].map(Into::into).into_iter();
         let words = words.chain([program.into_os_string(), "--policy".into(), world.path("policy.toml").into()]);
         let words = words.chain(["-b", "bwrap", "--dry-run", "true"].map(std::ffi::OsString::from));
         world.call(&strace, words).done().code(0).stderr.contains(&format!("{}\"", world.text("w/a")))

@@ -93,12 +93,17 @@ pub fn has_capabilities() -> io::Result<bool> {
     Ok(false)
 }
 
-/// The system's text for an error number, lower case as in our messages.
+/// Text for an error number, lower case as in our messages, and the same whichever C library is used.
 #[must_use]
 pub fn reason(errno: i32) -> String {
-    let text = io::Error::from_raw_os_error(errno).to_string();
-    // The library adds the number, which says nothing to a reader.
-    let text = text.split(" (os error").next().unwrap_or(&text);
+    let errno = nix::errno::Errno::from_raw(errno);
+    let text = match errno {
+        // Where the common table has words that nobody would look for.
+        nix::errno::Errno::EBADF => "bad file descriptor",
+        nix::errno::Errno::EAGAIN => "resource temporarily unavailable",
+        nix::errno::Errno::ELOOP => "too many levels of symbolic links",
+        errno => errno.desc(),
+    };
     let mut chars = text.chars();
     chars.next().map_or_else(String::new, |first| first.to_lowercase().chain(chars).collect())
 }
