@@ -21,6 +21,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 
+pub use crate::policy::hidden::Overflow;
 pub use write::{encode, encode_json};
 
 /// The most bytes of text, or of bare JSON, that are looked at; what is longer is refused before it is decoded.
@@ -44,31 +45,6 @@ pub enum Generation {
     Sixteen,
     /// Adds `copy_on_write_namespace`, `copy_on_write_roots` and `credential_source_paths`.
     Nineteen,
-}
-
-/// What to do when the scan for hidden names meets more entries than it may visit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Overflow {
-    /// Refuse to start.
-    Error,
-    /// Say so and mask what was found until then.
-    Warn,
-    /// There is no bound.
-    Unlimited,
-}
-
-impl Overflow {
-    const ALL: [Self; 3] = [Self::Error, Self::Warn, Self::Unlimited];
-
-    /// The word on the wire.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Error => "error",
-            Self::Warn => "warn",
-            Self::Unlimited => "unlimited",
-        }
-    }
 }
 
 /// A record: each field is the key of the same name, checked; whether a backend honours it is decided elsewhere.

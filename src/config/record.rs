@@ -10,10 +10,10 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail};
 
 use super::layer::{Layer, Set, default_shown};
-use super::payload::{Generation, Overflow, Record};
+use super::payload::{Generation, Record};
 use crate::backend::Backend;
 use crate::policy::env::{EnvName, EnvRule, TEMPORARY, exactly};
-use crate::policy::hidden::{self, Shown};
+use crate::policy::hidden::Shown;
 use crate::policy::{Access, Grant, Missing, Network, NewSession, Origin, PathRule, Policy, Protection};
 
 /// A record as a layer, and what a careful caller should hear of.
@@ -69,7 +69,7 @@ pub fn layer(record: Record) -> Result<(Layer, Vec<String>)> {
             .chain(grants(write_files, Access::Write, true))
             .collect(),
         hidden_max_entries: Some(Set::new(cwd_hidden_scan_max_entries.get(), origin())),
-        hidden_overflow: Some(Set::new(cwd_hidden_scan_overflow.into(), origin())),
+        hidden_overflow: Some(Set::new(cwd_hidden_scan_overflow, origin())),
         hidden_recursive: Some(Set::new(cwd_hidden_scan_recursive, origin())),
         ..Layer::default()
     };
@@ -94,16 +94,6 @@ pub fn layer(record: Record) -> Result<(Layer, Vec<String>)> {
         layer.hidden_shown = Some(Set::new(Shown::All, origin()));
     }
     Ok((layer, warnings))
-}
-
-impl From<Overflow> for hidden::Overflow {
-    fn from(overflow: Overflow) -> Self {
-        match overflow {
-            Overflow::Error => Self::Error,
-            Overflow::Warn => Self::Warn,
-            Overflow::Unlimited => Self::Unlimited,
-        }
-    }
 }
 
 /// A policy as a record; its paths must be absolute. An error names what a record has no place for.
@@ -171,11 +161,7 @@ pub fn record(policy: &Policy) -> Result<Record> {
             Shown::Names(names) => names.iter().cloned().collect(),
         }),
         cwd_hidden_scan_max_entries: NonZero::new(hidden.max_entries).unwrap_or(NonZero::<u64>::MIN),
-        cwd_hidden_scan_overflow: match hidden.overflow {
-            hidden::Overflow::Error => Overflow::Error,
-            hidden::Overflow::Warn => Overflow::Warn,
-            hidden::Overflow::Unlimited => Overflow::Unlimited,
-        },
+        cwd_hidden_scan_overflow: hidden.overflow,
         cwd_hidden_scan_recursive: hidden.recursive,
         deny_unix_socket_paths: paths(deny_sockets),
         egress_relay_port: None,
