@@ -67,7 +67,7 @@ fn a_setuid_bwrap_is_passed_over() {
     let world = World::new();
     let copy = world.path("fake/bwrap");
     world.dir("fake");
-    fs::copy(find("bwrap").expect("bwrap"), &copy).expect("copy");
+    crate::harness::alone(|| fs::copy(find("bwrap").expect("bwrap"), &copy)).expect("copy");
     let path = world.text("fake");
     let run = || world.run(["-b", "bwrap", "/bin/echo", "out"]).env("PATH", &path).done();
     run().is(0, "out\n", "");

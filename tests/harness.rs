@@ -14,6 +14,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 /// No test takes longer than this; one that would is a hang and fails.
@@ -35,6 +36,16 @@ pub fn skip(what: &str, why: &str) {
     let must = must.to_string_lossy();
     assert!(!must.split(',').any(|word| word == what || word == "all"), "may not be skipped ({what}): {why}");
     eprintln!("skipped ({what}): {why}");
+}
+
+/// Held for reading while a program is started, for writing while a file is made that may be executed later.
+static STARTING: RwLock<()> = RwLock::new(());
+
+/// Makes a file while no other test starts a program: between fork and exec the copy would hold the file open for writing,
+/// and nobody could execute it ("text file busy").
+pub fn alone<T>(make: impl FnOnce() -> T) -> T {
+    let _held = STARTING.write().unwrap_or_else(PoisonError::into_inner);
+    make()
 }
 
 /// Absolute path of a program on the test's own PATH, or `None`.
@@ -81,7 +92,7 @@ impl World {
     pub fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
         let path = self.path(name);
         fs::create_dir_all(path.parent().expect("parent")).expect("parents");
-        fs::write(&path, content).expect("file");
+        alone(|| fs::write(&path, content)).expect("file");
         path
     }
 
@@ -261,7 +272,11 @@ impl Call {
                 Ok(())
             });
         }
-        let mut child = call.command.spawn().expect("the program starts");
+        let started = {
+            let _held = STARTING.read().unwrap_or_else(PoisonError::into_inner);
+            call.command.spawn()
+        };
+        let mut child = started.expect("the program starts");
         if let Some(input) = call.input {
             let mut pipe = child.stdin.take().expect("pipe");
             // A target that does not read all of it is no fault of the test.

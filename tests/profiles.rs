@@ -344,7 +344,7 @@ fn rust_builds_a_crate() {
     // A HOME of our own, with the toolchain of this machine behind a link.
     world.dir("home/.cargo/bin");
     for tool in ["cargo", "rustc"] {
-        fs::copy(cargo.join("bin/rustup"), world.path("home/.cargo/bin").join(tool)).unwrap();
+        crate::harness::alone(|| fs::copy(cargo.join("bin/rustup"), world.path("home/.cargo/bin").join(tool))).unwrap();
     }
     world.link("home/.rustup", &rustup);
     world.write("home/.cargo/credentials.toml", "token");

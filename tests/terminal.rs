@@ -369,7 +369,7 @@ fn nothing_can_be_typed_for_the_user() {
     world.write("w/inject", INJECT);
     // An ordinary user: root is refused nothing by the terminal itself.
     let sandbox_run = world.path("o/sandbox-run");
-    std::fs::copy(program(), &sandbox_run).expect("copy");
+    crate::harness::alone(|| std::fs::copy(program(), &sandbox_run)).expect("copy");
     let user = if is_root() { "setpriv --reuid 65534 --regid 65534 --clear-groups" } else { "" };
     let legacy = std::fs::read_to_string("/proc/sys/dev/tty/legacy_tiocsti").unwrap_or_else(|_| "1".into());
     let python = find("python3").expect("python3");
