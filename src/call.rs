@@ -12,7 +12,7 @@ use crate::config::{payload, print, profiles, record};
 use crate::error::{Error, Kind, Result};
 use crate::exit::Status;
 use crate::host::Host;
-use crate::policy::Policy;
+use crate::policy::{Access, Missing, Policy};
 use crate::{check, log, plan, report, sys};
 
 /// Does what `arguments` (without `argv[0]`) say.
@@ -72,6 +72,16 @@ fn list_of_profiles(host: &Host) -> Vec<u8> {
 
 fn printed(policy: &Policy, form: PolicyForm, host: &Host) -> Result<Vec<u8>> {
     let policy = plan::absolute(policy, host)?;
+    let whole = |missing| {
+        let mut writes = policy.files.grants.iter().filter(|grant| grant.access == Access::Write && !grant.file_only);
+        writes.any(|grant| grant.missing == missing)
+    };
+    if whole(Missing::Create) && whole(Missing::Refuse) {
+        return Err(Error::text(
+            Kind::Policy,
+            "cannot print the policy: some write grants make what is missing and some refuse it, and 'create_missing' is one word for all",
+        ));
+    }
     let text = match form {
         PolicyForm::Json => print::json(&policy),
         PolicyForm::Toml => print::toml(&policy),

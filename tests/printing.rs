@@ -66,6 +66,16 @@ const LINES: [(&str, bool); 26] = [
     ("-p build -p rust -e X=1 --mask key", false),
 ];
 
+/// The printed file would make what the call refused to make.
+#[test]
+fn write_grants_of_two_minds_are_not_printed() {
+    let world = World::new();
+    world.write("w/p.toml", "create_missing = true\nwrite_roots = [\"one\"]\n");
+    let words = ["--policy", "p.toml", "-w", ".", "--print-policy"];
+    world.run(words).done().refused(125, &["create_missing"]);
+    world.run(["--policy", "p.toml", "--print-policy"]).done().code(0).stdout_has("create_missing = true");
+}
+
 #[test]
 fn what_is_printed_reads_back() {
     let world = world();
