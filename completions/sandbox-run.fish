@@ -8,7 +8,14 @@ network\t''
 sockets\t''
 processes\t''
 privileges\t''
-environment\t''"
+environment\t''
+memory\t''
+cpu\t''
+procs\t''
+file-size\t''
+open-files\t''
+output\t''
+time\t''"
 complete -c sandbox-run -s p -l profile -d 'Apply a profile' -r -f
 complete -c sandbox-run -l policy -d 'Read settings from a file' -r -F
 complete -c sandbox-run -l policy-payload -d 'Take settings from base64url JSON' -r -f
@@ -30,11 +37,25 @@ complete -c sandbox-run -l deny-socket -d 'Make the Unix socket PATH unreachable
 complete -c sandbox-run -l allow-socket -d 'Let the command connect to the Unix socket PATH' -r -F
 complete -c sandbox-run -s e -l env -d 'Pass NAME or \'PREFIX_*\', or set NAME=VALUE' -r -f
 complete -c sandbox-run -l env-file -d 'Read lines like the words of --env from FILE' -r -F
+complete -c sandbox-run -l timeout -d 'How long the command may run' -r -f
+complete -c sandbox-run -l kill-after -d 'Grace between a termination signal and SIGKILL [default: 2s]' -r -f
+complete -c sandbox-run -l memory -d 'Memory of everything inside together' -r -f
+complete -c sandbox-run -l cpu-time -d 'Processor time, in whole seconds' -r -f
+complete -c sandbox-run -l max-procs -d 'Processes and threads at a time' -r -f
+complete -c sandbox-run -l max-file-size -d 'Size of each file that is written' -r -f
+complete -c sandbox-run -l max-open-files -d 'Descriptors that each process has open' -r -f
+complete -c sandbox-run -l address-space -d 'Address space of each process' -r -f
+complete -c sandbox-run -l core -d 'Size of a core file' -r -f
+complete -c sandbox-run -l max-output -d 'Standard output and error together' -r -f
+complete -c sandbox-run -l output-overflow -d 'At --max-output: truncate or kill [default: truncate]' -r -f -a "truncate\t''
+kill\t''"
 complete -c sandbox-run -l keep-fd -d 'Keep descriptor N open for the command' -r -f
 complete -c sandbox-run -l new-session -d 'Own session: auto, always or never [default: auto]' -r -f -a "auto\t''
 always\t''
 never\t''"
-complete -c sandbox-run -l kill-after -d 'Grace between a termination signal and SIGKILL [default: 2s]' -r -f
+complete -c sandbox-run -l result -d 'Write one JSON object about the run to FILE' -r -F
+complete -c sandbox-run -l result-fd -d 'Write the same object to descriptor N' -r -f
+complete -c sandbox-run -l audit-log -d 'Append one JSON line about the run to FILE' -r -F
 complete -c sandbox-run -l dry-run -d 'Print what would be done, run nothing' -r -f -a "text\t''
 json\t''"
 complete -c sandbox-run -l log-format -d 'Form of what is said on standard error [default: text]' -r -f -a "text\t''
@@ -49,6 +70,7 @@ complete -c sandbox-run -l json -d 'With --check: print one JSON object'
 complete -c sandbox-run -l create-missing -d 'Create missing directories of --write'
 complete -c sandbox-run -l no-default-env -d 'Inherit only what --env names'
 complete -c sandbox-run -l keep-jobserver -d 'Keep the jobserver of make'
+complete -c sandbox-run -l capture -d 'Put the output into the result'
 complete -c sandbox-run -s v -l verbose -d 'Say more on standard error; repeatable'
 complete -c sandbox-run -s q -l quiet -d 'Say only errors on standard error'
 complete -c sandbox-run -s h -l help -d 'Print help (--help: in full)'

@@ -15,7 +15,9 @@ use crate::host::Host;
 use crate::plan::hidden::Scan;
 use crate::plan::resolve::Attempt;
 use crate::plan::{self, Plan};
-use crate::policy::{Policy, Protection};
+use crate::policy::{Origin, Policy, Protection};
+use crate::report::Reports;
+use crate::stage::cgroup::Mechanism;
 use crate::stage::control::Step;
 use crate::stage::outcome::{Outcome, Reason};
 use crate::stage::outer;
@@ -94,13 +96,18 @@ fn all_failed(mut refusals: Vec<(Backend, Error)>) -> Error {
     all
 }
 
+/// Prepares this process for a run; signals wait from here on until the run takes them.
+pub fn settle() -> Result<()> {
+    outer::settle().map_err(|error| Error::text(Kind::Backend, format!("cannot prepare this process: {error}")))
+}
+
 /// Runs the target under the first backend of the policy that starts it.
-pub fn execute(policy: &Policy, host: &Host, target: &[OsString]) -> Result<Status> {
-    outer::settle().map_err(|error| Error::text(Kind::Backend, format!("cannot prepare this process: {error}")))?;
+pub fn execute(policy: &Policy, host: &Host, target: &[OsString], reports: &mut Reports) -> Result<Status> {
+    settle()?;
     let mut refusals = Vec::new();
     let mut told = BTreeSet::new();
     for backend in &policy.backends.list {
-        match attempt(policy, host, *backend, target, &mut told) {
+        match attempt(policy, host, *backend, target, &mut told, reports) {
             Ok(status) => return Ok(status),
             Err(error) if passes_to_next(&error) => {
                 tracing::info!("backend '{backend}' is passed over: {error}");
@@ -121,6 +128,7 @@ fn attempt(
     backend: Backend,
     target: &[OsString],
     told: &mut BTreeSet<String>,
+    reports: &mut Reports,
 ) -> Result<Status> {
     let mut attempt = Attempt::default();
     let mut known: Option<Scan> = None;
@@ -129,18 +137,23 @@ fn attempt(
         let (plan, tools) = prepare_knowing(policy, host, backend, target, attempt, known.as_ref())?;
         let launch = backend::launch(&plan, &tools);
         backend::check_size(&launch).map_err(|error| told_of_hidden(error, &plan))?;
+        reports.guard(&plan)?;
         announce(&plan, told);
-        match outer::run(&plan, &launch, host, false) {
+        reports.chose(&plan);
+        let (outcome, account) = outer::run(&plan, &launch, host, outer::Mode::Run(reports.wish()));
+        reports.account(account);
+        match outcome {
             Outcome::Ended(status) => return Ok(status),
             Outcome::NotExecuted(errno) => return Err(not_executed(&plan, errno)),
             Outcome::NotStarted(reason) => {
+                reports.passed_over();
                 tracing::debug!("backend '{backend}' did not start: {reason}");
                 if stale < MAX_STALE && overtaken(&plan, &reason) {
                     stale += 1;
                     known = Some(plan.hidden);
                     continue;
                 }
-                match adapt(policy, &tools, attempt, &reason)? {
+                match adapt(policy, &plan, &tools, attempt, &reason)? {
                     Some(next) => attempt = next,
                     None => {
                         return Err(told_of_hidden(diagnose::not_started(backend, &tools.bwrap, &reason), &plan));
@@ -180,7 +193,20 @@ fn told_of_hidden(error: Error, plan: &Plan) -> Error {
 /// A weaker or older way that may work where this attempt failed; `None` when there is none.
 ///
 /// Decided by what the program lists and by what the policy accepts; its error text is no evidence.
-pub fn adapt(policy: &Policy, tools: &Tools, attempt: Attempt, reason: &Reason) -> Result<Option<Attempt>> {
+pub fn adapt(
+    policy: &Policy,
+    plan: &Plan,
+    tools: &Tools,
+    attempt: Attempt,
+    reason: &Reason,
+) -> Result<Option<Attempt>> {
+    // A scope is made by a program that runs before the launcher. Who of the two spoke only decides what is tried first.
+    let by_systemd = plan.cgroup.as_ref().is_some_and(Mechanism::is_systemd) && !reason.said.starts_with("bwrap: ");
+    if reason.group || (by_systemd && reason.step.is_none() && !reason.hung) {
+        let wanted = [(plan.limits.memory, Protection::Memory), (plan.limits.max_procs, Protection::Procs)];
+        let may = wanted.iter().all(|(limit, which)| limit.is_none() || policy.accepted_gaps.contains(which));
+        return Ok((may && !attempt.ungrouped).then_some(Attempt { ungrouped: true, ..attempt }));
+    }
     // The inner stage's own answer is final, and what hangs hangs again.
     if reason.step.is_some() || reason.hung {
         return Ok(None);
@@ -201,11 +227,13 @@ pub fn adapt(policy: &Policy, tools: &Tools, attempt: Attempt, reason: &Reason) 
 fn with_features(policy: &Policy, attempt: Attempt, features: Features) -> Result<Attempt> {
     if !features.size {
         if policy.files.tmp_size.is_some() {
+            let origin = policy.origins.get("tmp_size").unwrap_or(&Origin::Default);
+            let word = if matches!(origin, Origin::Flag(_)) { "--tmp-size" } else { "tmp_size" };
             return Err(Error::text(
                 Kind::Backend,
-                "cannot bound private directories (--tmp-size): this bwrap has no option --size",
+                format!("cannot bound private directories ({origin}): this bwrap has no option --size"),
             )
-            .hint("bubblewrap 0.7.0 or newer has it; without --tmp-size the command runs, unbounded"));
+            .hint(format!("bubblewrap 0.7.0 or newer has it; without {word} the command runs, unbounded")));
         }
         tracing::warn!(
             "this bwrap has no option --size: /tmp, /dev/shm and HOME are bounded by half of the memory only"

@@ -8,8 +8,11 @@ use crate::diagnose;
 use crate::error::{Error, Kind, Result};
 use crate::exit::Status;
 use crate::host::Host;
+use crate::plan::bounds::{self, Keeper};
 use crate::plan::resolve::Attempt;
+use crate::policy::protection::Strength;
 use crate::policy::{Policy, Protection};
+use crate::stage::cgroup::Wants;
 use crate::stage::outcome::Outcome;
 use crate::stage::outer;
 
@@ -33,6 +36,7 @@ struct Tried {
     reason: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     remedies: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     protections: Vec<Told>,
 }
 
@@ -40,8 +44,11 @@ struct Tried {
 struct Told {
     protection: &'static str,
     strength: &'static str,
+    /// What enforces it, where hosts differ.
     #[serde(skip_serializing_if = "Option::is_none")]
-    missing: Option<&'static str>,
+    by: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    missing: Option<String>,
 }
 
 /// Builds the sandbox of `policy` with each backend, without a target in it.
@@ -62,26 +69,64 @@ fn try_one(host: &Host, policy: &Policy, backend: Backend) -> Tried {
         program: None,
         reason: None,
         remedies: Vec::new(),
-        protections: Protection::ALL
-            .into_iter()
-            .map(|protection| {
-                let strength = backend.strength(protection);
-                let missing = match strength {
-                    crate::policy::protection::Strength::Partial(missing) => Some(missing),
-                    crate::policy::protection::Strength::Enforced | crate::policy::protection::Strength::Absent => None,
-                };
-                Told { protection: protection.word(), strength: strength.word(), missing }
-            })
-            .collect(),
+        protections: Vec::new(),
     };
     match rehearse(host, policy, backend, &mut tried.program) {
-        Ok(()) => tried.works = true,
+        Ok(()) => {
+            tried.works = true;
+            // What does not work enforces nothing.
+            tried.protections = Protection::ALL.into_iter().map(|which| tell(host, backend, which)).collect();
+        }
         Err(error) => {
             tried.reason = Some(error.to_string());
             tried.remedies = error.hints().to_vec();
         }
     }
     tried
+}
+
+/// What the table of `backend` says of `like`, told of `protection`.
+fn tell_table(backend: Backend, like: Protection, protection: Protection) -> Told {
+    let strength = backend.strength(like);
+    let missing = match strength {
+        Strength::Partial(missing) => Some(missing.to_owned()),
+        Strength::Enforced | Strength::Absent => None,
+    };
+    Told { protection: protection.word(), strength: strength.word(), by: None, missing }
+}
+
+/// How far `backend` enforces `protection` on this host, and by what where hosts differ.
+fn tell(host: &Host, backend: Backend, protection: Protection) -> Told {
+    let plain = tell_table(backend, protection, protection);
+    // Any number will do.
+    let wants = match protection {
+        Protection::Memory => Wants { memory: Some(1 << 30), ..Wants::default() },
+        Protection::Procs => Wants { procs: Some(1 << 20), ..Wants::default() },
+        Protection::Cpu => Wants { cpu: true, ..Wants::default() },
+        Protection::FilesRead
+        | Protection::FilesWrite
+        | Protection::Masks
+        | Protection::Network
+        | Protection::Sockets
+        | Protection::Processes
+        | Protection::Privileges
+        | Protection::Environment
+        | Protection::FileSize
+        | Protection::OpenFiles
+        | Protection::Output
+        | Protection::Time => return plain,
+    };
+    match (bounds::keeper(backend, host, &wants), protection) {
+        // With a group processor time is that of the tree, as memory is.
+        (Ok(Keeper::Group(mechanism)), Protection::Cpu) => {
+            Told { by: Some(mechanism.word()), ..tell_table(backend, Protection::Memory, protection) }
+        }
+        (Ok(Keeper::Group(mechanism)), _) => Told { by: Some(mechanism.word()), ..plain },
+        (Ok(Keeper::Rlimit), _) => Told { by: Some("resource limit"), ..plain },
+        // A resource limit it is, as the text says.
+        (Err(_), Protection::Cpu) => plain,
+        (Err(why), _) => Told { strength: Strength::Absent.word(), missing: Some(why), ..plain },
+    }
 }
 
 fn rehearse(host: &Host, policy: &Policy, backend: Backend, program: &mut Option<String>) -> Result<()> {
@@ -94,15 +139,17 @@ fn rehearse(host: &Host, policy: &Policy, backend: Backend, program: &mut Option
             *program = Some(tools.bwrap.display().to_string());
         }
         let launch = backend::launch(&plan, &tools);
-        match outer::run(&plan, &launch, host, true) {
+        match outer::run(&plan, &launch, host, outer::Mode::Rehearse).0 {
             Outcome::Ended(Status::Done) => return Ok(()),
-            Outcome::Ended(Status::Exited(_) | Status::Signaled(_) | Status::Interrupted | Status::Failed(_)) => {
+            Outcome::Ended(
+                Status::Exited(_) | Status::Signaled(_) | Status::Limited(_) | Status::Interrupted | Status::Failed(_),
+            ) => {
                 return Err(Error::text(Kind::Backend, "cannot finish: interrupted by a signal"));
             }
             Outcome::NotExecuted(errno) => {
                 return Err(Error::text(Kind::Backend, crate::sys::process::reason(errno)));
             }
-            Outcome::NotStarted(reason) => match attempt::adapt(policy, &tools, attempt, &reason)? {
+            Outcome::NotStarted(reason) => match attempt::adapt(policy, &plan, &tools, attempt, &reason)? {
                 Some(next) => attempt = next,
                 None => return Err(diagnose::not_started(backend, &tools.bwrap, &reason)),
             },
@@ -143,8 +190,9 @@ impl Report {
                 line(&mut out, &format!("  remedy: {remedy}"));
             }
             for told in &tried.protections {
-                let missing = told.missing.map(|missing| format!(" ({missing})")).unwrap_or_default();
-                line(&mut out, &format!("  {}: {}{missing}", told.protection, told.strength));
+                let details: Vec<_> = told.by.into_iter().chain(told.missing.as_deref()).collect();
+                let details = if details.is_empty() { String::new() } else { format!(" ({})", details.join("; ")) };
+                line(&mut out, &format!("  {}: {}{details}", told.protection, told.strength));
             }
         }
         line(

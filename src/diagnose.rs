@@ -28,6 +28,7 @@ pub fn not_started(backend: Backend, program: &Path, reason: &Reason) -> Error {
     let error = Error::text(Kind::Backend, format!("cannot start the sandbox with backend '{backend}': {reason}"));
     match (remedy(reason), backend) {
         (Some(hint), _) => error.hint(hint),
+        (None, _) if reason.group => error,
         (None, Backend::Bwrap) => {
             error.hint(format!("what was found in PATH as bubblewrap is '{}'", program.display()))
         }
@@ -96,6 +97,9 @@ pub fn remedy(reason: &Reason) -> Option<String> {
         "the limit on open files is too low (ulimit -n)"
     } else if has("Exceeded maximum number of arguments") {
         "grant or mask directories instead of many files"
+    } else if has("Failed to connect to bus") || has("transient scope unit") {
+        "systemd-run, which makes the control group for a limit, could not: --allow-gap memory,procs runs the command without \
+         what it cannot limit"
     } else if has("Unknown option") {
         "this bwrap is too old: 0.4.0 or newer is needed"
     } else if has("Can't create file at") && has("No such device or address") {
@@ -126,7 +130,8 @@ fn by_step(step: Step) -> Option<&'static str> {
         | Step::Fork
         | Step::Session
         | Step::Workdir
-        | Step::Filter => None,
+        | Step::Filter
+        | Step::Limits => None,
     }
 }
 

@@ -16,8 +16,10 @@ pub enum Kind {
     Gap,
     /// No backend could start the target.
     Backend,
-    /// The target does not exist, or is hidden by the policy.
+    /// The target does not exist.
     NotFound,
+    /// The target exists on the host and is hidden by the policy.
+    Hidden,
     /// The target exists and cannot be executed, or its interpreter is missing.
     NotExecutable,
 }

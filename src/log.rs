@@ -4,13 +4,18 @@
 
 use std::fmt;
 use std::io;
+use std::sync::{Mutex, PoisonError};
 
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::Layer;
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::writer::MakeWriterExt;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::layer::{Context, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::cli::{LogFormat, Verbosity};
 use crate::error::Error;
@@ -31,15 +36,16 @@ pub fn start(verbosity: Verbosity, format: LogFormat, value: Option<&std::ffi::O
         (false, _) => LevelFilter::TRACE,
     };
     let builder = tracing_subscriber::fmt()
-        .with_max_level(level)
-        .with_writer(io::stderr)
+        // Warnings are kept in each case.
+        .with_max_level(level.max(LevelFilter::WARN))
+        .with_writer(io::stderr.with_filter(move |event| *event.level() <= level))
         .with_ansi(false)
         // It would report a standard error that cannot be written to there, and panic.
         .log_internal_errors(false);
     // A second start, as tests in one process make it, keeps the first.
     let _started = match format {
-        LogFormat::Text => builder.event_format(Lines).try_init(),
-        LogFormat::Json => builder.json().flatten_event(true).with_target(false).try_init(),
+        LogFormat::Text => builder.event_format(Lines).finish().with(Keep).try_init(),
+        LogFormat::Json => builder.json().flatten_event(true).with_target(false).finish().with(Keep).try_init(),
     };
 }
 
@@ -52,6 +58,33 @@ pub fn failure(error: &Error) {
     tracing::error!("{error}");
     for hint in error.hints() {
         tracing::error!(target: HINT, "hint: {hint}");
+    }
+}
+
+/// Says that something went wrong beside the run, whose status stays.
+pub fn trouble(text: &str) {
+    tracing::error!("{text}");
+}
+
+/// Warnings and errors so far, whether or not they were shown.
+static SAID: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// The texts of all warnings and errors so far, in order, for a report; those that were not to be shown as well.
+#[must_use]
+pub fn said() -> Vec<String> {
+    SAID.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+/// Keeps what [`said`] tells.
+struct Keep;
+
+impl<S: Subscriber> Layer<S> for Keep {
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        if *event.metadata().level() <= Level::WARN {
+            let mut message = Message(String::new());
+            event.record(&mut message);
+            SAID.lock().unwrap_or_else(PoisonError::into_inner).push(message.0);
+        }
     }
 }
 
@@ -92,9 +125,7 @@ impl Visit for Message {
 pub fn escape(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for char in text.chars() {
-        let bidi =
-            matches!(char, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{061c}');
-        if char.is_control() || bidi {
+        if steers(char) {
             safe.extend(char.escape_default());
         } else {
             safe.push(char);
@@ -103,12 +134,19 @@ pub fn escape(text: &str) -> String {
     safe
 }
 
+/// Control characters, and those that end a line or reorder what stands around them.
+#[must_use]
+pub fn steers(char: char) -> bool {
+    char.is_control()
+        || matches!(char, '\u{61c}' | '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
 #[cfg(test)]
 mod tests {
     use super::escape;
 
     #[test]
     fn escapes_what_a_terminal_would_obey() {
-        assert_eq!(escape("a\u{1b}[2J\nb\u{7}\u{202e}ü"), "a\\u{1b}[2J\\nb\\u{7}\\u{202e}ü");
+        assert_eq!(escape("a\u{1b}[2J\nb\u{7}\u{202e}ü\u{2028}"), "a\\u{1b}[2J\\nb\\u{7}\\u{202e}ü\\u{2028}");
     }
 }

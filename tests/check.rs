@@ -23,8 +23,32 @@ fn what_works_is_listed_with_what_it_enforces() {
     let world = World::new();
     let before = world.snapshot();
     let done = world.run(["--check"]).done().code(0).stderr("");
+    let json = checked(world.run(["--check", "--json"]), 0);
+    let told = |backend: Backend, protection: Protection| {
+        let tried =
+            json["backends"].as_array().unwrap().iter().find(|tried| tried["backend"] == backend.word()).unwrap();
+        let mut all = tried["protections"].as_array().unwrap().iter();
+        all.find(|told| told["protection"] == protection.word()).unwrap().clone()
+    };
     let expected = |backend: Backend| -> String {
-        let line = |protection: Protection| format!("  {protection}: {}", backend.strength(protection).word());
+        let line = |protection: Protection| {
+            let table = backend.strength(protection).word();
+            let told = told(backend, protection);
+            let by = told["by"].as_str();
+            let strength = match (protection, by) {
+                // What keeps these is different on each host, and named.
+                (Protection::Memory | Protection::Procs, None) => "absent",
+                (Protection::Cpu, Some(_)) => backend.strength(Protection::Memory).word(),
+                _ => table,
+            };
+            assert_eq!(told["strength"], strength, "{told}");
+            assert_eq!(
+                told["missing"].is_string(),
+                strength == "partial" || (strength == "absent" && table != "absent"),
+                "{told}"
+            );
+            format!("  {protection}: {strength}")
+        };
         Protection::ALL.map(line).join("\n")
     };
     let without_reasons: String =
@@ -35,7 +59,6 @@ fn what_works_is_listed_with_what_it_enforces() {
         expected(Backend::None)
     );
     assert_eq!(without_reasons, expected);
-    let json = checked(world.run(["--check", "--json"]), 0);
     assert_eq!((&json["works"], &json["auto"]), (&true.into(), &"bwrap".into()));
     let names: Vec<_> = json["backends"].as_array().unwrap().iter().map(|tried| &tried["backend"]).collect();
     assert_eq!(names, ["bwrap", "none"]);
@@ -72,6 +95,7 @@ fn no_bwrap_at_all() {
     let [bwrap, none] = json["backends"].as_array().unwrap().as_slice() else { panic!("{json}") };
     assert_eq!((&bwrap["works"], &none["works"]), (&false.into(), &true.into()));
     assert!(bwrap["reason"].as_str().unwrap().contains(cause) && bwrap.get("program").is_none(), "{bwrap}");
+    assert!(bwrap.get("protections").is_none(), "what does not work enforces nothing: {bwrap}");
     assert!(bwrap["remedies"][0].as_str().unwrap().contains(remedy), "{bwrap}");
 }
 

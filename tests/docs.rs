@@ -3,6 +3,7 @@
 //! With `BLESS=1` the files are written anew instead of compared.
 
 mod policy;
+pub mod result;
 
 use std::collections::BTreeSet;
 use std::env;
@@ -17,6 +18,7 @@ use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
 use sandbox_run::backend::Backend;
 use sandbox_run::policy::Protection;
+use sandbox_run::policy::limits::Limit;
 use sandbox_run::{cli, exit};
 
 /// The scripts by the names under which the shells look for them.
@@ -131,6 +133,7 @@ fn bash_completes_options_backends_and_paths() -> Result<()> {
         try --backend n
         try --net ''
         try -v --new-session a
+        try --output-overflow ''
         try --completions ''
         try -r /et
         try --mask /et
@@ -146,6 +149,7 @@ fn bash_completes_options_backends_and_paths() -> Result<()> {
 --backend n: none
 --net : off host
 -v --new-session a: auto always
+--output-overflow : truncate kill
 --completions : bash zsh fish elvish powershell
 -r /et: /etc
 --mask /et: /etc
@@ -354,6 +358,27 @@ fn own_sections() -> Roff {
     for (status, when) in exit::TABLE {
         roff.control("TP", []).text([bold(*status)]).text([roman(*when)]);
     }
+    roff.control("SH", ["ENDS UNDER LIMITS"]);
+    roff.text([roman(
+        "What a limit does, the status, and its word among the limits_hit of a result. The command's own status is 'own', and a \
+         word in brackets is there where a control group tells of it.",
+    )]);
+    roff.control("PP", []).control("EX", []);
+    for (what, code, limit) in cli::ENDS {
+        let status = match code {
+            cli::Code::Number(number) => number.to_string(),
+            cli::Code::Own => "own".to_owned(),
+        };
+        let word = match limit {
+            None => String::new(),
+            // Only a control group tells.
+            Some(Limit::Procs) => format!("[{}]", Limit::Procs),
+            Some(limit) => limit.to_string(),
+        };
+        roff.text([roman(format!("{what:<39}{status:<6}{word}").trim_end().to_owned())]);
+    }
+    roff.control("EE", []);
+    result::section(&mut roff);
     roff.control("SH", ["ENVIRONMENT"]);
     for (name, meaning) in cli::ENVIRONMENT {
         roff.control("TP", []).text([bold(*name)]).text([roman(*meaning)]);

@@ -300,7 +300,6 @@ fn settings_of_other_formats_are_refused_where_they_lie() {
         "sandbox_backend = \"auto\"",
         "memory_limit_mb = 256",
         "max_output_bytes = 1000",
-        "timeout = 15.0",
         "max_memory_mb = 256",
         "max_cpu_seconds = 30",
         "max_processes = 64",
@@ -318,6 +317,9 @@ fn settings_of_other_formats_are_refused_where_they_lie() {
         let done = world.run(["--policy", "p.toml", "--", "touch", "ran"]).done();
         done.refused(125, &["p.toml:2:1", &format!("'{key}' is unknown")]);
     }
+    // One with the same name wants its unit.
+    world.write("w/p.toml", "write_roots = [\".\"]\ntimeout = 15.0\n");
+    world.run(["--policy", "p.toml", "--", "touch", "ran"]).done().refused(125, &["p.toml:2:11", "'timeout'", "unit"]);
     for word in ["sandbox_exec", "docker", "bogus"] {
         world.write("w/p.toml", format!("backend_type = \"{word}\"\n"));
         world.run(["--policy", "p.toml", "--", "touch", "ran"]).done().refused(125, &["p.toml:1", word]);
@@ -327,6 +329,43 @@ fn settings_of_other_formats_are_refused_where_they_lie() {
     world.write("w/p.toml", "write_roots = [\".\"]\nbackend_type = \"bubblewrap\"\n");
     world.run(["--policy", "p.toml", "--", "touch", "ran"]).done().is(0, "", "");
     assert!(world.has("w/ran"));
+}
+
+/// The limits of each example, as the program takes them.
+#[test]
+fn the_limits_of_the_examples() {
+    let world = World::new();
+    for (example, lines) in [
+        ("minimal", &[][..]),
+        ("ci-job", &["timeout 3600s", "core 0 bytes"]),
+        ("tool-server", &["timeout 120s", "output 10 MiB, then truncate"]),
+        ("tool-runner", &["timeout 15s", "cpu time 30s", "file size 50 MiB", "output 10 MiB, then truncate"]),
+    ] {
+        let text = under(&world, example, &["--dry-run", "true"]).done().code(0).out();
+        let found: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("limit: ")).collect();
+        assert_eq!(found, lines, "{example}");
+        // None of them asks for what a host may be unable to give.
+        assert!(!text.contains("\ngap: "), "{text}");
+    }
+}
+
+/// With the two lines that only some hosts can hold: the command runs under them, or nothing is started and both are named.
+#[test]
+fn a_limit_that_the_host_cannot_hold_is_no_limit_in_silence() {
+    let world = World::new();
+    let text = fs::read_to_string(example("tool-runner")).unwrap();
+    let text = text.replace("# memory = ", "memory = ").replace("# max_procs = ", "max_procs = ");
+    assert!(text.contains("\nmemory = ") && text.contains("\nmax_procs = "));
+    world.write("o/all.toml", &text);
+    world.write("o/gaps.toml", format!("allow_gaps = [\"memory\", \"procs\"]\n{text}"));
+    let done = world.run(["--policy", "../o/all.toml", "--", "echo", "ran"]).done();
+    if done.code == Some(0) {
+        done.is(0, "ran\n", "");
+    } else {
+        done.refused(125, &["cannot enforce", "memory"]);
+        let done = world.run(["--policy", "../o/gaps.toml", "--", "echo", "ran"]).done().code(0);
+        done.stdout("ran\n").stderr_has("not enforced, as accepted: memory");
+    }
 }
 
 /// The rows of the table between two marks of docs/policy.md, as cells.

@@ -192,6 +192,7 @@ fn says(document: &Document, read: &Value) -> Result<(), TestCaseError> {
     let many = |key: &str| read.get(key).map_or(0, |value| value.as_array().expect(key).len());
     prop_assert_eq!(document.read_roots.len(), many("read_roots"));
     prop_assert_eq!(document.write_roots.len(), many("write_roots"));
+    prop_assert_eq!(document.write_roots_create.len(), many("write_roots_create"));
     prop_assert_eq!(document.mask_paths.len(), many("mask_paths"));
     prop_assert_eq!(document.protect_paths.len(), many("protect_paths"));
     prop_assert_eq!(document.deny_unix_socket_paths.len(), many("deny_unix_socket_paths"));
@@ -204,19 +205,21 @@ fn says(document: &Document, read: &Value) -> Result<(), TestCaseError> {
 
 /// Two documents with every key in them.
 const TOML: &str = "extends = [\"build\"]\nbackend_type = \"bwrap\"\nallow_gaps = [\"sockets\"]\nread_roots = [\"/r\", \"~/r\"]\n\
-    read_roots_optional = ['/ro']\nwrite_roots = [\".\"]\nwrite_roots_optional = [\"/wo\"]\nwrite_files = [\"/f\"]\n\
+    read_roots_optional = ['/ro']\nwrite_roots = [\".\"]\nwrite_roots_create = [\"/wc\"]\nwrite_roots_optional = [\"/wo\"]\nwrite_files = [\"/f\"]\n\
     create_missing = false\nmask_paths = [\"/m\", \"base64:L/8=\"]\nprotect_paths = [\".git\"]\nallow_unix_socket_paths = []\n\
     deny_unix_socket_paths = [\"/ds\"]\ncwd_allow_hidden = [\".git\"]\ncwd_hidden_scan_max_entries = 70\n\
     cwd_hidden_scan_overflow = \"error\"\ncwd_hidden_scan_recursive = true\nworkdir = \"sub\"\ntmp_size = \"64M\"\n\
     allow_network = false\nenv_default = false\nenv = [\"A\", \"MY_*\"]\nkeep_fds = [3]\nkeep_jobserver = false\n\
-    new_session = \"auto\"\nkill_after = \"2s\"\nspawn_env_allowlist = [\"PATH\"]\n[env_set]\nZ = \"z\"\n";
+    new_session = \"auto\"\ntimeout = \"0s\"\nkill_after = \"2s\"\nmemory = \"64M\"\ncpu_time = \"9s\"\nmax_procs = 9\n\
+    max_file_size = 0\nmax_open_files = 64\naddress_space = \"4G\"\ncore = 0\nmax_output = 9\noutput_overflow = \"kill\"\nspawn_env_allowlist = [\"PATH\"]\n[env_set]\nZ = \"z\"\n";
 
 const JSON: &str = r#"{"extends":["build"],"backend_type":"bwrap","allow_gaps":["sockets"],"read_roots":["/r","~/r"],
-    "write_roots":["."],"write_files":["/f"],"create_missing":false,"mask_paths":["/m","/\udcff","base64:L/8="],
+    "write_roots":["."],"write_roots_create":["/wc"],"write_files":["/f"],"create_missing":false,"mask_paths":["/m","/\udcff","base64:L/8="],
     "protect_paths":[".git"],"deny_unix_socket_paths":["/ds"],"cwd_allow_hidden":[],"cwd_hidden_scan_max_entries":70,
     "cwd_hidden_scan_overflow":"error","cwd_hidden_scan_recursive":true,"workdir":"sub","tmp_size":"64M",
     "allow_network":false,"env_default":false,"env":["A","MY_*"],"env_set":{"Z":"z"},"keep_fds":[3],
-    "new_session":"auto","kill_after":"2s","spawn_env_allowlist":["PATH"]}"#;
+    "new_session":"auto","timeout":"9s","kill_after":"2s","memory":67108864,"cpu_time":"9m","max_procs":9,"max_file_size":"1G",
+    "max_open_files":64,"address_space":4294967296,"core":0,"max_output":"1M","output_overflow":"truncate","spawn_env_allowlist":["PATH"]}"#;
 
 proptest! {
     #[test]

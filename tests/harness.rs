@@ -38,6 +38,32 @@ pub fn skip(what: &str, why: &str) {
     eprintln!("skipped ({what}): {why}");
 }
 
+/// Whether this machine lets us have a control group for memory, found out without the program under test: a group is made
+/// and removed. Says so when not; no package can change that, so it is no skip.
+pub fn has_memory_groups() -> bool {
+    let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let parents = own.lines().filter_map(|line| {
+        let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
+        let top = Path::new("/sys/fs/cgroup");
+        let (top, unified) = if controllers.is_empty() { (top.to_owned(), true) } else { (top.join("memory"), false) };
+        if !unified && !controllers.split(',').any(|one| one == "memory") {
+            return None;
+        }
+        let parent = top.join(path.trim_start_matches('/'));
+        let control = || fs::read_to_string(parent.join("cgroup.subtree_control")).unwrap_or_default();
+        (!unified || control().contains("memory")).then_some(parent)
+    });
+    for parent in parents {
+        let probe = parent.join(format!("probe-{}-{:?}", std::process::id(), std::thread::current().id()));
+        if fs::create_dir(&probe).is_ok() {
+            fs::remove_dir(&probe).expect("own group");
+            return true;
+        }
+    }
+    eprintln!("not tried: this machine lets nobody like us make a control group for memory");
+    false
+}
+
 /// Held for reading while a program is started, for writing while a file is made that may be executed later.
 static STARTING: RwLock<()> = RwLock::new(());
 

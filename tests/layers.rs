@@ -14,7 +14,8 @@ use sandbox_run::backend::Backend;
 use sandbox_run::config::{Layer, Set, merge};
 use sandbox_run::policy::env::{EnvName, EnvRule};
 use sandbox_run::policy::hidden::{Overflow, Shown};
-use sandbox_run::policy::{Access, Grant, Missing, Network, NewSession, Origin, PathRule, Protection};
+use sandbox_run::policy::limits::OutputOverflow;
+use sandbox_run::policy::{Access, EnvEntry, Grant, Missing, Network, NewSession, Origin, PathRule, Protection};
 
 use crate::harness::World;
 
@@ -28,8 +29,11 @@ fn origin() -> impl Strategy<Value = Origin> {
     ]
 }
 
-fn set<T: Clone + std::fmt::Debug>(value: impl Strategy<Value = T>) -> impl Strategy<Value = Option<Set<T>>> {
-    option::of((value, origin()).prop_map(|(value, origin)| Set::new(value, origin)))
+/// Boxed, since a layer of so many parts would be too large for the stack of a test.
+fn set<T: Clone + std::fmt::Debug + 'static>(
+    value: impl Strategy<Value = T> + 'static,
+) -> BoxedStrategy<Option<Set<T>>> {
+    option::of((value, origin()).prop_map(|(value, origin)| Set::new(value, origin))).boxed()
 }
 
 fn path() -> impl Strategy<Value = PathBuf> {
@@ -50,14 +54,14 @@ fn grants() -> impl Strategy<Value = Vec<Grant>> {
     vec(grant, 0..3)
 }
 
-fn env() -> impl Strategy<Value = Vec<EnvRule>> {
+fn env() -> impl Strategy<Value = Vec<EnvEntry>> {
     let name = || "[A-C]".prop_map(|name| EnvName::parse(&name).unwrap());
     let rule = prop_oneof![
         name().prop_map(EnvRule::Pass),
         "[A-C]_".prop_map(EnvRule::PassPrefix),
         (name(), "[a-c]?").prop_map(|(name, value)| EnvRule::Set(name, value.into())),
     ];
-    vec(rule, 0..3)
+    vec((rule, origin()).prop_map(|(rule, origin)| EnvEntry { rule, origin }), 0..3)
 }
 
 fn shown() -> impl Strategy<Value = Shown> {
@@ -80,10 +84,34 @@ fn layer() -> impl Strategy<Value = Layer> {
         set((0..9_u64).prop_map(Duration::from_secs)),
     );
     let third = (set(shown()), set(1..99_u64), set(select(Overflow::ALL.to_vec())), set(any::<bool>()));
-    (first, second, third).prop_map(|(first, second, third)| {
+    let fourth = (
+        set((0..3_u64).prop_map(Duration::from_secs)),
+        set((16 << 20)..99_999_999_u64),
+        set(1..99_u64),
+        set(1..99_u64),
+        set(0..99_u64),
+        set(16..99_u64),
+        set((16 << 20)..99_999_999_u64),
+        set(0..99_u64),
+        set(0..99_u64),
+        set(select(OutputOverflow::ALL.to_vec())),
+    );
+    (first.boxed(), second.boxed(), third.boxed(), fourth.boxed()).prop_map(|(first, second, third, fourth)| {
         let (backends, gaps, grants, masks, protects, allow_sockets, deny_sockets, env, keep_fds) = first;
         let (tmp_size, workdir, network, env_defaults, keep_jobserver, new_session, kill_after) = second;
         let (hidden_shown, hidden_max_entries, hidden_overflow, hidden_recursive) = third;
+        let (
+            timeout,
+            memory,
+            cpu_time,
+            max_procs,
+            max_file_size,
+            max_open_files,
+            address_space,
+            core,
+            max_output,
+            output_overflow,
+        ) = fourth;
         Layer {
             backends,
             accepted_gaps: gaps.into_iter().collect(),
@@ -105,6 +133,16 @@ fn layer() -> impl Strategy<Value = Layer> {
             hidden_max_entries,
             hidden_overflow,
             hidden_recursive,
+            timeout,
+            memory,
+            cpu_time,
+            max_procs,
+            max_file_size,
+            max_open_files,
+            address_space,
+            core,
+            max_output,
+            output_overflow,
         }
     })
 }
@@ -127,6 +165,16 @@ fn singles(layer: &Layer) -> Vec<(&'static str, Option<String>)> {
         ("hidden_max_entries", text(layer.hidden_max_entries.as_ref())),
         ("hidden_overflow", text(layer.hidden_overflow.as_ref())),
         ("hidden_recursive", text(layer.hidden_recursive.as_ref())),
+        ("timeout", text(layer.timeout.as_ref())),
+        ("memory", text(layer.memory.as_ref())),
+        ("cpu_time", text(layer.cpu_time.as_ref())),
+        ("max_procs", text(layer.max_procs.as_ref())),
+        ("max_file_size", text(layer.max_file_size.as_ref())),
+        ("max_open_files", text(layer.max_open_files.as_ref())),
+        ("address_space", text(layer.address_space.as_ref())),
+        ("core", text(layer.core.as_ref())),
+        ("max_output", text(layer.max_output.as_ref())),
+        ("output_overflow", text(layer.output_overflow.as_ref())),
     ]
 }
 
@@ -191,6 +239,7 @@ proptest! {
         // A later single setting may take these back.
         if b.network.is_some() { both.insert(Protection::Network); }
         if b.hidden_shown.is_some() { both.insert(Protection::Masks); }
+        if b.timeout.is_some() { both.insert(Protection::Time); }
         prop_assert!(alone.is_subset(&both), "{alone:?} {both:?}");
     }
 
@@ -203,6 +252,11 @@ proptest! {
         prop_assert_eq!(policy.origins.len(), decided);
         prop_assert_eq!(policy.origins.get("allow_network").cloned(), merged.network.map(|set| set.origin));
         prop_assert_eq!(policy.origins.get("kill_after").cloned(), merged.kill_after.map(|set| set.origin));
+        prop_assert_eq!(policy.origins.get("memory").cloned(), merged.memory.map(|set| set.origin));
+        prop_assert_eq!(policy.origins.get("output_overflow").cloned(), merged.output_overflow.map(|set| set.origin));
+        // Zero is a decision too: for no limit.
+        prop_assert_eq!(policy.limits.timeout, merged.timeout.as_ref().map(|set| set.value).filter(|time| !time.is_zero()));
+        prop_assert_eq!(policy.origins.get("timeout").cloned(), merged.timeout.map(|set| set.origin));
     }
 }
 
@@ -232,6 +286,78 @@ fn each_layer_over_the_one_below() {
     assert_eq!(run(&[&["--mask", "four", "-p", "two"], &file[..]].concat()), "3 x x\nx");
     // A grant above does not lift a mask below: the same path stays hidden.
     assert_eq!(run(&["-p", "one", "-r", "one", "-w", "one"]), "1 x\nxxx");
+}
+
+/// Each rule about variables has its source behind it, in the dry run without its value; the hash does not know it.
+#[test]
+fn each_variable_names_who_decided_about_it() {
+    let world = World::new();
+    world.write("home/.config/sandbox-run/profiles/mine.toml", "env = ['FROM_PROFILE', 'OVER']\n");
+    world.write("p.toml", "env = ['MY_*', 'EARLY=hunter2', 'MY_A']\n[env_set]\nLATE = 'hunter2'\nOVER = 'hunter2'\n");
+    world.write("vars", "IN_FILE=hunter2\nOVER=hunter2\n");
+    let words =
+        ["-p", "mine", "--policy", "../p.toml", "--env-file", "../vars", "-e", "CI=hunter2", "-e", "X", "-e", "Y_*"];
+    let run = |more: &[&str]| world.run([&words, more].concat()).done().code(0).out();
+    let expected = [
+        ("pass", "FROM_PROFILE", "profile 'mine'"),
+        ("pass", "MY_*", "../p.toml"),
+        ("set", "EARLY", "../p.toml"),
+        ("pass", "MY_A", "../p.toml"),
+        ("set", "LATE", "../p.toml"),
+        ("set", "IN_FILE", "--env-file"),
+        ("set", "OVER", "--env-file"),
+        ("set", "CI", "--env"),
+        ("pass", "X", "--env"),
+        ("pass", "Y_*", "--env"),
+    ];
+    let text = run(&["--dry-run", "true"]);
+    let said: Vec<_> = text.lines().filter(|line| line.contains(" variable '")).collect();
+    assert_eq!(said, expected.map(|(does, name, from)| format!("setting: {does} variable '{name}' from {from}")));
+    let json = run(&["--dry-run=json", "true"]);
+    let read: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    let said = read["settings"].as_array().unwrap().iter().filter(|setting| setting.get("variable").is_some());
+    let rows = expected.map(
+        |(does, name, from)| serde_json::json!({"setting": format!("{does} variable"), "variable": name, "from": from}),
+    );
+    assert_eq!(said.cloned().collect::<Vec<_>>(), rows);
+    assert!(!text.contains("hunter2") && !json.contains("hunter2"));
+
+    let toml = run(&["--print-policy=toml"]);
+    for line in [
+        "    \"FROM_PROFILE\",  # from profile 'mine'\n    \"OVER\",  # from profile 'mine'\n",
+        "    \"MY_*\",  # from ../p.toml\n    \"EARLY=hunter2\",  # from ../p.toml\n",
+        "    \"IN_FILE=hunter2\",  # from --env-file\n",
+        "    \"X\",  # from --env\n    \"Y_*\",  # from --env\n]\n",
+    ] {
+        assert!(toml.contains(line), "{line}\n{toml}");
+    }
+    let last = ["--policy", "../p.toml", "-e", "CI=hunter2", "--print-policy=toml"];
+    let toml = world.run(last).done().code(0).out();
+    for line in ["env_set.LATE = \"hunter2\"  # from ../p.toml\n", "env_set.CI = \"hunter2\"  # from --env\n"] {
+        assert!(toml.contains(line), "{line}\n{toml}");
+    }
+}
+
+/// A list of exactly these variables says so, from wherever it comes.
+#[test]
+fn an_exact_list_names_its_source() {
+    let world = World::new();
+    world.write("p.toml", "spawn_env_allowlist = ['HOME']\n");
+    let record = crate::wire::Record::new(&world).with("spawn_env_allowlist", r#"["HOME"]"#).text();
+    let rows = [
+        (&["--policy", "../p.toml"][..], "../p.toml", "../p.toml"),
+        (&["--policy-payload", &record], "payload", "payload"),
+        (&["--no-default-env", "-e", "HOME"], "--no-default-env", "--env"),
+    ];
+    for (words, decided, passed) in rows {
+        let text = world.run([words, &["-q", "--dry-run", "true"]].concat()).done().code(0).out();
+        for line in
+            [format!("setting: env_default from {decided}\n"), format!("setting: pass variable 'HOME' from {passed}\n")]
+        {
+            assert!(text.contains(&line), "{line}\n{text}");
+        }
+        assert_eq!(text.contains(&format!("'TMPDIR' from {passed}\n")), decided != "--no-default-env", "{text}");
+    }
 }
 
 /// Options narrow a file freely; what they add has their name behind it.

@@ -37,7 +37,7 @@ fn world() -> World {
 }
 
 /// Command lines of all kinds, with whether a payload has a place for all they say.
-const LINES: [(&str, bool); 26] = [
+const LINES: [(&str, bool); 29] = [
     ("", false),
     ("-b bwrap -e X --no-default-env", false),
     ("-w .", false),
@@ -64,16 +64,56 @@ const LINES: [(&str, bool); 26] = [
     ("-q -b none", false),
     ("-q -b none --net host", true),
     ("-p build -p rust -e X=1 --mask key", false),
+    ("--timeout 1.5 --cpu-time 5m --max-open-files 64 --max-file-size 0 --core 0 --address-space 4G", false),
+    ("--max-output 1000 --output-overflow kill --memory 64M --max-procs 9 --allow-gap memory,procs", false),
+    ("-p strict --timeout 0 --output-overflow truncate --core 1M", false),
 ];
 
-/// The printed file would make what the call refused to make.
+/// What is made and what must be there stay apart in print, in the hash and in what the printed file does.
 #[test]
-fn write_grants_of_two_minds_are_not_printed() {
+fn each_write_grant_keeps_what_a_missing_path_means() {
     let world = World::new();
-    world.write("w/p.toml", "create_missing = true\nwrite_roots = [\"one\"]\n");
-    let words = ["--policy", "p.toml", "-w", ".", "--print-policy"];
-    world.run(words).done().refused(125, &["create_missing"]);
-    world.run(["--policy", "p.toml", "--print-policy"]).done().code(0).stdout_has("create_missing = true");
+    world.write("w/p.toml", "create_missing = true\nwrite_roots = ['one']\n");
+    world.write("w/q.toml", "write_roots_create = ['one']\n");
+    let mixed = ["--policy", "p.toml", "-w", "two"];
+    let one = format!("write_roots_create = [\n    \"{}\",  # from ", world.text("w/one"));
+    let two = format!("write_roots = [\n    \"{}\",  # from --write\n]\n", world.text("w/two"));
+    let printed = |words: &[&str], form: &str| world.run([words, &[form]].concat()).done().code(0).stderr("").out();
+    let text = printed(&mixed, "--print-policy=toml");
+    assert!(text.contains(&one) && text.contains(&two) && !text.contains("create_missing"), "{text}");
+    assert!(printed(&["--policy", "p.toml"], "--print-policy").contains(&format!("{one}p.toml\n]\n")));
+    assert!(printed(&["--create-missing", "-w", "one"], "--print-policy").contains(&format!("{one}--write\n]\n")));
+    world.run([&mixed[..], &["--print-policy=payload"]].concat()).done().refused(125, &["write_roots_create"]);
+
+    for (form, name) in [("--print-policy=toml", "o/m.toml"), ("--print-policy=json", "o/m.json")] {
+        let file = world.write(name, printed(&mixed, form));
+        let from = ["--policy", file.to_str().unwrap()];
+        let run = |words: &[&str]| world.run([words, &["touch", "one/f"]].concat());
+        for words in [&mixed[..], &from] {
+            run(words).done().refused(125, &["two", "no such file"]);
+            assert!(!world.has("w/one"), "{words:?}");
+        }
+        std::fs::create_dir(world.path("w/two")).unwrap();
+        run(&from).done().is(0, "", "");
+        assert!(world.has("w/one/f"));
+        for made in ["w/one", "w/two"] {
+            std::fs::remove_dir_all(world.path(made)).unwrap();
+        }
+    }
+
+    std::fs::create_dir(world.path("w/two")).unwrap();
+    let of = |words: &[&str]| hash(world.run([words, &["--dry-run=json", "true"]].concat()));
+    let by_file = of(&mixed);
+    assert_eq!(of(&["--policy", "q.toml", "-w", "two"]), by_file);
+    assert_eq!(of(&["--policy", "../o/m.toml"]), by_file);
+    assert_eq!(of(&["--policy", "../o/m.json"]), by_file);
+    // The same two paths, made both or the other one.
+    assert_ne!(of(&["--create-missing", "-w", "one", "-w", "two"]), by_file);
+    world.write("w/r.toml", "create_missing = true\nwrite_roots = ['two']\n");
+    std::fs::create_dir(world.path("w/one")).unwrap();
+    let (other, neither) = (of(&["--policy", "r.toml", "-w", "one"]), of(&["-w", "one", "-w", "two"]));
+    assert!(other != by_file && neither != by_file && other != neither);
+    assert_eq!(of(&mixed), by_file);
 }
 
 #[test]
@@ -189,6 +229,20 @@ fn the_hash_tells_policies_apart() {
         "--net host --allow-gap sockets",
         "--tmp-size 64M",
         "--kill-after 3s",
+        "--timeout 3s",
+        "--timeout 4s",
+        "--memory 64M --allow-gap memory",
+        "--cpu-time 3",
+        "--max-procs 3 --allow-gap procs",
+        "--max-file-size 0",
+        "--max-file-size 3",
+        "--max-open-files 33",
+        "--address-space 3G",
+        "--core 0",
+        "--core 3",
+        "--max-output 0",
+        "--max-output 3",
+        "--output-overflow kill",
         "--new-session always",
         "--keep-fd 3",
         "--keep-jobserver",
@@ -206,6 +260,11 @@ fn the_hash_tells_policies_apart() {
         ("-r ../o/dir -r ../o/file", "-r ../o/file -r ../o//dir/"),
         ("--net off", ""),
         ("--kill-after 2s", "--kill-after 2000ms"),
+        ("--timeout 0", ""),
+        ("--timeout 60", "--timeout 1m"),
+        ("--cpu-time 60", "--cpu-time 60000ms"),
+        ("--core 4096", "--core 4KiB"),
+        ("--output-overflow truncate", ""),
         ("-b auto", ""),
         ("-e A=0 -e A=1", "-e A=1"),
         ("-v -r ~/data", "-r ~/data"),

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use crate::launch::{Command, File, Launch, Word};
 use crate::plan::{MountOp, Plan};
-use crate::policy::protection::Strength;
+use crate::policy::protection::{PER_PROCESS, Strength};
 use crate::policy::{Network, Protection};
 
 /// What is enforced, and where it ends.
@@ -20,7 +20,14 @@ pub const fn strength(protection: Protection) -> Strength {
         | Protection::Network
         | Protection::Processes
         | Protection::Privileges
-        | Protection::Environment => Strength::Enforced,
+        | Protection::Environment
+        | Protection::Memory
+        | Protection::Procs
+        | Protection::FileSize
+        | Protection::OpenFiles
+        | Protection::Output
+        | Protection::Time => Strength::Enforced,
+        Protection::Cpu => Strength::Partial(PER_PROCESS),
         Protection::Masks => Strength::Partial(
             "a mask covers the name as it was at the start: a file that the host puts in its place later is seen",
         ),
@@ -74,6 +81,10 @@ pub fn launch(plan: &Plan, program: &Path, features: Features) -> Launch {
         new_session: _,
         keep_fds: _,
         kill_after: _,
+        limits: _,
+        // The outer stage starts the launcher in a group.
+        cgroup: _,
+        procs_by_rlimit: _,
         gaps: _,
         warnings: _,
         notes: _,

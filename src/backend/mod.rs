@@ -49,6 +49,15 @@ impl Backend {
         }
     }
 
+    /// How many processes of our own are beside the target: the launcher program and the inner stage, or that alone.
+    #[must_use]
+    pub fn own_processes(self) -> u64 {
+        match self {
+            Self::Bwrap => 2,
+            Self::None => 1,
+        }
+    }
+
     /// Whether the target sees a file view of its own.
     #[must_use]
     pub fn has_view(self) -> bool {

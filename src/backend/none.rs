@@ -5,7 +5,7 @@
 use crate::launch::Launch;
 use crate::plan::Plan;
 use crate::policy::Protection;
-use crate::policy::protection::Strength;
+use crate::policy::protection::{PER_PROCESS, Strength};
 
 /// What is enforced: the environment.
 #[must_use]
@@ -18,7 +18,16 @@ pub const fn strength(protection: Protection) -> Strength {
         | Protection::Sockets
         | Protection::Processes
         | Protection::Privileges => Strength::Absent,
-        Protection::Environment => Strength::Enforced,
+        Protection::Environment | Protection::FileSize | Protection::OpenFiles | Protection::Output => {
+            Strength::Enforced
+        }
+        Protection::Cpu => Strength::Partial(PER_PROCESS),
+        Protection::Memory | Protection::Procs => {
+            Strength::Partial("a process that may write to the control group's files can leave the group")
+        }
+        Protection::Time => Strength::Partial(
+            "what is left at the end is looked for from outside: a process that hides by forking may outlive the run where there is no control group",
+        ),
     }
 }
 
@@ -41,6 +50,9 @@ pub fn launch(plan: &Plan) -> Launch {
         new_session: _,
         keep_fds: _,
         kill_after: _,
+        limits: _,
+        cgroup: _,
+        procs_by_rlimit: _,
         gaps: _,
         warnings: _,
         notes: _,

@@ -8,6 +8,7 @@ use clap_complete::Shell;
 use super::options::{self, NAME};
 use super::texts::{ABOUT, LONG_ABOUT, TEXTS};
 use crate::exit;
+use crate::policy::limits::Limit;
 
 /// Command lines that work as they are, each with what it does.
 pub const EXAMPLES: &[(&str, &str)] = &[
@@ -18,6 +19,31 @@ pub const EXAMPLES: &[(&str, &str)] = &[
     ("See what would be visible, and which variables would be dropped", "sandbox-run --dry-run -w . -- make"),
     ("Find out why it does not work here", "sandbox-run --check"),
 ];
+
+/// How a run ends under a limit: which limit and how, the status, the word in the result.
+pub const ENDS: &[(&str, Code, Option<Limit>)] = &[
+    ("--timeout", Code::Number(124), Some(Limit::Time)),
+    ("--max-output, --output-overflow kill", Code::Number(124), Some(Limit::Output)),
+    ("--max-output, truncate", Code::Own, Some(Limit::Output)),
+    ("--memory, SIGKILL to everything", Code::Number(137), Some(Limit::Memory)),
+    ("--cpu-time, SIGXCPU", Code::Number(152), Some(Limit::Cpu)),
+    ("--cpu-time, SIGKILL", Code::Number(137), Some(Limit::Cpu)),
+    ("--max-file-size, SIGXFSZ", Code::Number(153), Some(Limit::FileSize)),
+    ("--max-file-size, EFBIG", Code::Own, None),
+    ("--max-procs, EAGAIN", Code::Own, Some(Limit::Procs)),
+    ("--max-open-files, EMFILE", Code::Own, None),
+    ("--address-space, ENOMEM", Code::Own, None),
+    ("--core", Code::Own, None),
+];
+
+/// The status in a row of [`ENDS`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Code {
+    /// This number.
+    Number(u8),
+    /// Whatever the command makes of the failure.
+    Own,
+}
 
 /// The variables that are read for our own sake, each with its meaning.
 pub const ENVIRONMENT: &[(&str, &str)] = &[(
@@ -127,11 +153,34 @@ mod tests {
         assert_eq!(kill_after, layer::DEFAULT_KILL_AFTER);
         let policy = |words: &[&str]| config::merge([parse(words.iter().map(OsString::from)).unwrap().layer]);
         let silent = policy(&["x"]);
-        let typed = policy(&["--net", default("net"), "--new-session", default("new-session"), "x"]);
+        let overflow = default("output-overflow");
+        let typed =
+            ["--net", default("net"), "--new-session", default("new-session"), "--output-overflow", overflow, "x"];
+        let typed = policy(&typed);
         assert_eq!((silent.network, silent.new_session), (typed.network, typed.new_session));
+        assert_eq!(silent.limits, typed.limits);
         let gaps = TEXTS.iter().find(|text| text.id == "allow-gap").unwrap().long;
         let words = Protection::ALL.map(Protection::word).join(", ");
         assert!(gaps.contains(&format!(": {words}.")), "{gaps}");
+    }
+
+    #[test]
+    fn the_ends_have_the_statuses_that_are_given() {
+        for (what, code, limit) in ENDS {
+            let options = options::command();
+            let option = what.split([' ', ',']).next().unwrap();
+            assert!(options.get_arguments().any(|arg| arg.get_long() == option.strip_prefix("--")), "{what}");
+            let Code::Number(number) = code else { continue };
+            let status = match (number, limit) {
+                (152, _) => exit::Status::Signaled(libc::SIGXCPU),
+                (153, _) => exit::Status::Signaled(libc::SIGXFSZ),
+                (_, limit) => exit::Status::Limited(limit.unwrap()),
+            };
+            assert_eq!(status.code(), *number, "{what}");
+        }
+        for limit in Limit::ALL {
+            assert!(ENDS.iter().any(|(_, _, word)| *word == Some(limit)), "{limit}");
+        }
     }
 
     #[test]
@@ -142,7 +191,7 @@ mod tests {
                 let text = if long { command.render_long_help() } else { command.render_help() };
                 let text = text.to_string();
                 assert!(!text.contains('\x1b'));
-                for heading in ["Backend", "Files", "Network", "Environment", "Process", "Report", "Other"] {
+                for heading in ["Backend", "Files", "Network", "Environment", "Limits", "Process", "Report", "Other"] {
                     assert!(text.contains(&format!("\n{heading}:\n")), "{heading}");
                 }
                 for line in text.lines() {

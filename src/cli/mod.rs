@@ -16,18 +16,21 @@ mod words;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::ArgMatches;
 use clap::error::ErrorKind;
 
-pub use help::{ENVIRONMENT, EXAMPLES, command, completions};
+pub use help::{Code, ENDS, ENVIRONMENT, EXAMPLES, command, completions};
 
 use crate::backend::Backend;
 use crate::config::{Layer, Set};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::policy::env::EnvRule;
-use crate::policy::units::{Size, Span};
+use crate::policy::limits::OutputOverflow;
+use crate::policy::units::Span;
 use crate::policy::{Access, Grant, Missing, Network, NewSession, Origin, PathRule, Protection};
+use crate::report::{Asked, ResultTo};
 
 /// The whole command line, taken apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +45,8 @@ pub struct Invocation {
     pub source: Option<PolicySource>,
     /// Words about the environment in the order typed: files among them still have to be read.
     pub env: Vec<EnvWord>,
+    /// Where to report.
+    pub reports: Asked,
     /// Command and arguments as they were typed. Empty only for actions that run nothing and plan nothing.
     pub target: Vec<OsString>,
     /// How much to say on standard error.
@@ -134,12 +139,47 @@ pub enum EnvWord {
     File(PathBuf),
 }
 
-/// Takes the command line apart; `args` come without the program's own name.
-///
-/// The leftmost mistake is reported, always as [`Kind::Usage`](crate::error::Kind::Usage).
+/// A command line with a mistake, and what can be told of it all the same.
+#[derive(Debug)]
+pub struct Misread {
+    /// The leftmost mistake, always as [`Kind::Usage`](crate::error::Kind::Usage).
+    pub error: Error,
+    /// Where to report it.
+    pub reports: Asked,
+    /// Command and arguments, if it is clear where they begin.
+    pub target: Option<Vec<OsString>>,
+}
+
+/// Takes the command line apart; `args` come without the program's own name. The leftmost mistake is reported.
 pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocation> {
+    read(args).map_err(|misread| misread.error)
+}
+
+/// The same, with what is known of a command line that cannot be understood.
+pub fn read(args: impl IntoIterator<Item = OsString>) -> std::result::Result<Invocation, Box<Misread>> {
     let mut command = options::command();
-    let words::Split { options, target, refused } = words::split(&command, args);
+    let words::Split { options, target, refused, after } = words::split(&command, args);
+    let complete = refused.is_none();
+    match understand(&mut command, &options, &target, refused) {
+        Ok(invocation) => Ok(Invocation { target, ..invocation }),
+        Err(error) => {
+            let reports = reports_of(command, &[options, after].concat());
+            Err(Box::new(Misread {
+                error,
+                reports,
+                target: Some(target).filter(|words| complete && !words.is_empty()),
+            }))
+        }
+    }
+}
+
+/// The invocation without its target.
+fn understand(
+    command: &mut clap::Command,
+    options: &[OsString],
+    target: &[OsString],
+    refused: Option<Error>,
+) -> Result<Invocation> {
     let long_help = options.iter().any(|word| word == "--help");
     let matches = match command.try_get_matches_from_mut(options) {
         Ok(matches) => matches,
@@ -165,23 +205,25 @@ fn printed(action: Action) -> Invocation {
         env: Vec::new(),
         profiles: Vec::new(),
         source: None,
+        reports: Asked::default(),
         target: Vec::new(),
         verbosity: Verbosity::default(),
         log_format: LogFormat::Text,
     }
 }
 
-fn collect(mut matches: ArgMatches, target: Vec<OsString>) -> Result<Invocation> {
+fn collect(mut matches: ArgMatches, target: &[OsString]) -> Result<Invocation> {
     let matches = &mut matches;
     let profiles: Vec<String> = list(matches, "profile").collect();
-    let action = action(matches, &target, &profiles)?;
+    let action = action(matches, target, &profiles)?;
     Ok(Invocation {
         action,
         layer: layer(matches),
         env: env_words(matches),
         profiles,
         source: source(matches)?,
-        target,
+        reports: reports(matches)?,
+        target: Vec::new(),
         verbosity: Verbosity { verbose: matches.get_count("verbose"), quiet: matches.get_flag("quiet") },
         log_format: matches.remove_one("log-format").unwrap_or(LogFormat::Text),
     })
@@ -201,6 +243,32 @@ fn source(matches: &mut ArgMatches) -> Result<Option<PolicySource>> {
         return Err(message::refuse(&text).hint("settings that add up are profiles, see '--profile help'"));
     }
     Ok(typed.pop().map(|(_, source)| source))
+}
+
+fn reports(matches: &mut ArgMatches) -> Result<Asked> {
+    let file = matches.remove_one("result").map(ResultTo::File);
+    let descriptor = matches.remove_one("result-fd").map(ResultTo::Descriptor);
+    if file.is_some() && descriptor.is_some() {
+        let error = message::refuse("options '--result' and '--result-fd' exclude each other");
+        return Err(error.hint("there is one result; '--audit-log' can be added to either"));
+    }
+    let capture = matches.get_flag("capture");
+    let result = file.or(descriptor);
+    if capture && result.is_none() {
+        return Err(message::refuse("option '--capture' needs '--result' or '--result-fd'"));
+    }
+    Ok(Asked { result, capture, audit_log: matches.remove_one("audit-log") })
+}
+
+/// Where a mistake among `options` is to be reported: nowhere if nothing was to run, or if that is what is wrong.
+fn reports_of(command: clap::Command, options: &[OsString]) -> Asked {
+    const INSTEAD: [&str; 6] = ["check", "dry-run", "print-policy", "completions", "help", "version"];
+    if !words::named(options, &INSTEAD).is_empty() {
+        return Asked::default();
+    }
+    let words = words::named(options, &["result", "result-fd", "capture", "audit-log"]);
+    let matches = command.try_get_matches_from(words).ok();
+    matches.and_then(|mut matches| reports(&mut matches).ok()).unwrap_or_default()
 }
 
 fn action(matches: &mut ArgMatches, target: &[OsString], profiles: &[String]) -> Result<Action> {
@@ -255,7 +323,7 @@ fn layer(matches: &mut ArgMatches) -> Layer {
         grants,
         masks: rules(matches, "mask", "--mask"),
         protects: rules(matches, "protect", "--protect"),
-        tmp_size: set(matches.remove_one::<Size>("tmp-size").map(Size::bytes), "--tmp-size"),
+        tmp_size: number(matches, "tmp-size", "--tmp-size"),
         workdir: set(matches.remove_one::<PathBuf>("workdir"), "--workdir"),
         network: set(matches.remove_one::<Network>("net"), "--net"),
         allow_sockets: rules(matches, "allow-socket", "--allow-socket"),
@@ -266,7 +334,17 @@ fn layer(matches: &mut ArgMatches) -> Layer {
         keep_fds: list::<i32>(matches, "keep-fd").collect(),
         keep_jobserver: set(keep_jobserver, "--keep-jobserver"),
         new_session: set(matches.remove_one::<NewSession>("new-session"), "--new-session"),
-        kill_after: set(matches.remove_one::<Span>("kill-after").map(Span::duration), "--kill-after"),
+        timeout: span(matches, "timeout", "--timeout"),
+        kill_after: span(matches, "kill-after", "--kill-after"),
+        memory: number(matches, "memory", "--memory"),
+        cpu_time: number(matches, "cpu-time", "--cpu-time"),
+        max_procs: number(matches, "max-procs", "--max-procs"),
+        max_file_size: number(matches, "max-file-size", "--max-file-size"),
+        max_open_files: number(matches, "max-open-files", "--max-open-files"),
+        address_space: number(matches, "address-space", "--address-space"),
+        core: number(matches, "core", "--core"),
+        max_output: number(matches, "max-output", "--max-output"),
+        output_overflow: set(matches.remove_one::<OutputOverflow>("output-overflow"), "--output-overflow"),
         ..Layer::default()
     }
 }
@@ -274,6 +352,14 @@ fn layer(matches: &mut ArgMatches) -> Layer {
 /// A single setting that was typed.
 fn set<T>(value: Option<T>, flag: &'static str) -> Option<Set<T>> {
     value.map(|value| Set::new(value, Origin::Flag(flag)))
+}
+
+fn number(matches: &mut ArgMatches, id: &str, flag: &'static str) -> Option<Set<u64>> {
+    set(matches.remove_one(id), flag)
+}
+
+fn span(matches: &mut ArgMatches, id: &str, flag: &'static str) -> Option<Set<Duration>> {
+    set(matches.remove_one::<Span>(id).map(Span::duration), flag)
 }
 
 fn list<T: Clone + Send + Sync + 'static>(matches: &mut ArgMatches, id: &str) -> impl Iterator<Item = T> {

@@ -59,13 +59,29 @@ pub(super) fn command() -> Command {
         many("env-file", "FILE", value::PATH).value_hint(ValueHint::FilePath),
         switch("no-default-env"),
     ]);
+    let command = command.next_help_heading("Limits").args([
+        one("timeout", "DUR", value::DURATION),
+        one("kill-after", "DUR", value::DURATION),
+        one("memory", "SIZE", value::MEMORY),
+        one("cpu-time", "DUR", value::CPU_TIME),
+        one("max-procs", "N", value::PROCS),
+        one("max-file-size", "SIZE", value::SIZE),
+        one("max-open-files", "N", value::OPEN_FILES),
+        one("address-space", "SIZE", value::ADDRESS_SPACE),
+        one("core", "SIZE", value::SIZE),
+        one("max-output", "SIZE", value::SIZE),
+        one("output-overflow", "WHAT", value::OUTPUT_OVERFLOW),
+    ]);
     let command = command.next_help_heading("Process").args([
         many("keep-fd", "N", value::KEEP_FD),
         switch("keep-jobserver"),
         one("new-session", "WHEN", value::NEW_SESSION),
-        one("kill-after", "DUR", value::DURATION),
     ]);
     let command = command.next_help_heading("Report").args([
+        one("result", "FILE", value::PATH).value_hint(ValueHint::FilePath),
+        one("result-fd", "N", value::KEEP_FD),
+        switch("capture"),
+        one("audit-log", "FILE", value::PATH).value_hint(ValueHint::FilePath),
         one("dry-run", "text|json", value::FORMAT).num_args(0..=1).require_equals(true).default_missing_value("text"),
         switch("verbose").short('v').action(ArgAction::Count),
         switch("quiet").short('q'),

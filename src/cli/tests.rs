@@ -9,6 +9,8 @@ use std::time::Duration;
 use clap_complete::Shell;
 
 use super::*;
+use crate::config::merge;
+use crate::policy::Limits;
 
 mod refusals;
 
@@ -177,6 +179,75 @@ fn the_last_scalar_wins_and_lists_add() {
         (switches.keep_jobserver.map(|set| set.value), switches.env_defaults.map(|set| set.value)),
         (Some(true), Some(false))
     );
+}
+
+#[test]
+fn limits() {
+    let layer = |words: &[&str]| good(words).layer;
+    let flag = |flag| Origin::Flag(flag);
+    let seconds = Duration::from_secs;
+    let times = [
+        ("0.2", Duration::from_millis(200)),
+        ("250ms", Duration::from_millis(250)),
+        ("10s", seconds(10)),
+        ("1m", seconds(60)),
+        ("1h", seconds(3600)),
+        ("0", Duration::ZERO),
+        ("1000000000", seconds(1_000_000_000)),
+        ("99999999999999999999h", Span::MAX.duration()),
+    ];
+    for (text, time) in times {
+        assert_eq!(layer(&["--timeout", text, "x"]).timeout, Some(Set::new(time, flag("--timeout"))), "{text}");
+    }
+    assert_eq!(merge([layer(&["--timeout", "5", "--timeout", "0", "x"])]).limits.timeout, None);
+
+    let sizes = [("4096", 4096), ("1K", 1024), ("1KiB", 1024), ("1M", 1 << 20), ("2G", 2 << 30), ("0", 0)];
+    for (text, bytes) in sizes {
+        for option in ["--max-file-size", "--core", "--max-output"] {
+            let layer = layer(&[option, text, "x"]);
+            let found = [layer.max_file_size, layer.core, layer.max_output].into_iter().flatten();
+            assert_eq!(found.collect::<Vec<_>>(), [Set::new(bytes, flag(option))], "{option} {text}");
+        }
+    }
+    for (text, bytes) in [("16M", 16 << 20), ("16777216", 16 << 20), ("2GiB", 2 << 30)] {
+        for option in ["--memory", "--address-space"] {
+            let layer = layer(&[option, text, "x"]);
+            let found = [layer.memory, layer.address_space].into_iter().flatten();
+            assert_eq!(found.collect::<Vec<_>>(), [Set::new(bytes, flag(option))], "{option} {text}");
+        }
+    }
+    for (text, seconds) in [("1", 1), ("30s", 30), ("5m", 300), ("3000ms", 3), ("1.5m", 90), ("1h", 3600)] {
+        assert_eq!(layer(&["--cpu-time", text, "x"]).cpu_time, Some(Set::new(seconds, flag("--cpu-time"))), "{text}");
+    }
+    for (text, count) in [("1", 1), ("64", 64), ("18446744073709551615", u64::MAX)] {
+        assert_eq!(layer(&["--max-procs", text, "x"]).max_procs, Some(Set::new(count, flag("--max-procs"))), "{text}");
+    }
+    assert_eq!(
+        layer(&["--max-open-files=16", "x"]).max_open_files,
+        Some(Set::new(Limits::MIN_OPEN_FILES, flag("--max-open-files")))
+    );
+    for (text, overflow) in [("truncate", OutputOverflow::Truncate), ("kill", OutputOverflow::Kill)] {
+        // Without a limit too: a policy file may have it.
+        let layer = layer(&["--output-overflow", text, "x"]);
+        assert_eq!(layer.output_overflow, Some(Set::new(overflow, flag("--output-overflow"))));
+    }
+}
+
+/// Both ways to write a limit have the same bounds, and every message has the right number.
+#[test]
+fn the_least_of_each_limit_is_the_one_that_is_told() {
+    for (option, floor) in [
+        ("--memory", Limits::MEMORY),
+        ("--address-space", Limits::ADDRESS_SPACE),
+        ("--max-open-files", Limits::OPEN_FILES),
+        ("--max-procs", Limits::PROCS),
+    ] {
+        let least = floor.least();
+        let told = if least % (1 << 20) == 0 { format!("{}M", least >> 20) } else { least.to_string() };
+        let error = typed(&[option, &(least - 1).to_string(), "x"]).unwrap_err().to_string();
+        assert!(error.contains(&format!("'{}' is less than {told}", least - 1)), "{error}");
+        good(&[option, &least.to_string(), "x"]);
+    }
 }
 
 #[test]

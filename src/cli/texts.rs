@@ -61,7 +61,7 @@ pub(super) const TEXTS: &[Text] = &[
         short: "Protections that may be missing, separated by commas",
         long: "Start even if these protections, separated by commas, cannot be enforced here: \
             files-read, files-write, masks, network, sockets, processes, privileges, \
-            environment. Otherwise a protection that is needed and cannot be enforced is an \
+            environment, memory, cpu, procs, file-size, open-files, output, time. Otherwise a protection that is needed and cannot be enforced is an \
             error (status 125). '--dry-run' lists the gaps. Repeatable.",
         default: "none",
     },
@@ -94,6 +94,7 @@ pub(super) const TEXTS: &[Text] = &[
         long: "Read settings from FILE, TOML or (with the ending .json) JSON; '-' is standard input, of which \
             COMMAND then sees only the end. Every key is described in sandbox-run(5); an unknown one is an error. \
             A file that holds a record, as base64url or as its JSON, is read like '--policy-payload'. \
+            FILE is read once and can be a FIFO, such as the '<(command)' of a shell; one without a writer is waited for. \
             Options add to the file's lists and override its single settings. No file is read unless it is named. \
             Excludes '--policy-payload', '--policy-fd' and a second '--policy'; profiles add up.",
         default: "none",
@@ -258,6 +259,99 @@ pub(super) const TEXTS: &[Text] = &[
         default: "off",
     },
     Text {
+        id: "timeout",
+        short: "How long the command may run",
+        long: "End everything inside when COMMAND has run for so long, counted from its start: it gets SIGTERM, and is \
+            continued first if it was stopped; after '--kill-after' whatever is left is killed, with what it has started. \
+            The status is 124, also when COMMAND exits in between. A number of seconds, fractions allowed, or with ms, s, \
+            m, h: 250ms, 0.5, 10s. 0 is no limit; more than a hundred years are taken for a hundred. Under 'none' what hides \
+            by forking may outlive the end where there is no control group.",
+        default: "none",
+    },
+    Text {
+        id: "kill-after",
+        short: "Grace between a termination signal and SIGKILL",
+        long: "How long COMMAND may take to end after a termination signal: one that was sent to sandbox-run and forwarded, \
+            or that of a limit; then SIGKILL ends everything inside. A duration as with '--timeout'.",
+        default: "2s",
+    },
+    Text {
+        id: "memory",
+        short: "Memory of everything inside together",
+        long: "How much memory everything inside may use together, at least 16M: bytes, or with K, M, G, T (powers of 1024; \
+            KiB and so on mean the same). What lies in the private /tmp and home directory and in /dev/shm counts; swap is \
+            not used in addition. Where the kernel finds no more room, SIGKILL ends everything inside, with status 137. It needs a \
+            control group: version 2 where one is delegated, a running systemd, or version 1 where it is writable. Where there is \
+            none, that is a gap of 'memory'. '--address-space' is another thing.",
+        default: "none",
+    },
+    Text {
+        id: "cpu-time",
+        short: "Processor time, in whole seconds",
+        long: "How much processor time may be used, in whole seconds, at least 1, or with m or h. Each process gets SIGXCPU at that \
+            time, which ends it with status 152, and SIGKILL one second later, with status 137. Where a control group is made (see \
+            '--memory'; for this alone systemd is not asked for one), the time of everything inside together counts in the same way; \
+            elsewhere a process that is forked counts from zero.",
+        default: "none",
+    },
+    Text {
+        id: "max-procs",
+        short: "Processes and threads at a time",
+        long: "How many processes and threads COMMAND may have at a time, itself included, at least 1; those of sandbox-run do \
+            not count. Starting one more fails (EAGAIN), and what becomes of that is up to COMMAND. It needs a control group \
+            (see '--memory'), or, for an ordinary user under bwrap, Linux 5.14, where a resource limit counts within the sandbox \
+            alone. Where there is neither, that is a gap of 'procs'.",
+        default: "none",
+    },
+    Text {
+        id: "max-file-size",
+        short: "Size of each file that is written",
+        long: "How large a process can make a file, as a size (see '--memory'); 0 lets nothing be written to files. Writing \
+            beyond ends the process by SIGXFSZ, with status 153, or fails (EFBIG) where it ignores that signal. Standard output \
+            counts when it is a file. Pipes, sockets and terminals are not concerned, nor is the sum of all files.",
+        default: "none",
+    },
+    Text {
+        id: "max-open-files",
+        short: "Descriptors that each process has open",
+        long: "How many descriptors each process may have open, at least 16. Opening one more fails (EMFILE). It can be lowered \
+            inside, not raised; a lower hard limit of the caller stays.",
+        default: "none",
+    },
+    Text {
+        id: "address-space",
+        short: "Address space of each process",
+        long: "How much address space each process may have, as a size (see '--memory') of at least 16M. Asking for more fails \
+            (ENOMEM). This bounds no memory in use: runtimes with a garbage collector reserve gigabytes that they never touch \
+            and fail to start under such a limit. It can be lowered inside, not raised; a lower hard limit of the caller stays.",
+        default: "none",
+    },
+    Text {
+        id: "core",
+        short: "Size of a core file",
+        long: "How large a core file can be, as a size (see '--memory'); 0 means none. It can be lowered inside, not raised; a lower \
+            hard limit of the caller stays. Where the host hands core dumps to a program (core_pattern begins with '|'), that \
+            program gets them even with 0.",
+        default: "none",
+    },
+    Text {
+        id: "max-output",
+        short: "Standard output and error together",
+        long: "How much standard output and standard error together may come to, as a size (see '--memory'); 0 is nothing at all. \
+            So many bytes are passed on exactly, the first ones; '--output-overflow' says what becomes of the rest. Both are \
+            then pipes to sandbox-run instead of the caller's own: no terminals, and COMMAND may hold lines back until it ends.",
+        default: "none",
+    },
+    Text {
+        id: "output-overflow",
+        short: "At --max-output: truncate or kill",
+        long: "What happens when more is written than '--max-output' allows: 'truncate' reads the rest and throws it away, so \
+            that COMMAND goes on, and says so once on standard error at the end; the status is that of COMMAND. 'kill' ends \
+            everything inside like '--timeout' does, with status 124. Without '--max-output', here or in a policy file, it has \
+            no effect.",
+        default: "truncate",
+    },
+    Text {
         id: "keep-fd",
         short: "Keep descriptor N open for the command",
         long: "Keep descriptor N of the caller, 3 or higher, open for COMMAND under the same \
@@ -283,12 +377,38 @@ pub(super) const TEXTS: &[Text] = &[
         default: "auto",
     },
     Text {
-        id: "kill-after",
-        short: "Grace between a termination signal and SIGKILL",
-        long: "How long COMMAND may take to end after a termination signal that was sent to \
-            sandbox-run and forwarded; then SIGKILL ends everything inside. A number of seconds, \
-            fractions allowed, or with ms, s, m, h: 250ms, 0.5, 10s.",
-        default: "2s",
+        id: "result",
+        short: "Write one JSON object about the run to FILE",
+        long: "Write one JSON object about the run to FILE, in every ending, see RESULT in the \
+            manual page. FILE is replaced as a whole at the end; a FIFO or a device is written. \
+            A place that cannot be written is an error before anything starts. Nothing is \
+            written by options that do something else instead of running COMMAND.",
+        default: "none",
+    },
+    Text {
+        id: "result-fd",
+        short: "Write the same object to descriptor N",
+        long: "Write the same object as with '--result' to descriptor N of the caller, 3 or \
+            higher, which must be open for writing. COMMAND never has it.",
+        default: "none",
+    },
+    Text {
+        id: "capture",
+        short: "Put the output into the result",
+        long: "Put standard output and standard error of COMMAND into the result instead of \
+            passing them on, each as text in which bytes that are not UTF-8 are replaced. Of \
+            both together '--max-output' bytes are kept, 10 MiB when it is not given. Needs \
+            '--result' or '--result-fd'.",
+        default: "off",
+    },
+    Text {
+        id: "audit-log",
+        short: "Append one JSON line about the run to FILE",
+        long: "Append the object of '--result' to FILE as one line, without output of COMMAND. A \
+            FILE that does not exist is made so that only its owner can read it. It must not \
+            lie where COMMAND can write, see '--protect'. No values of variables are in it, \
+            but the words of COMMAND are.",
+        default: "none",
     },
     Text {
         id: "dry-run",

@@ -10,6 +10,7 @@ use super::message::{bad_value, quote};
 use super::{Format, LogFormat, PolicyForm};
 use crate::backend::Backend;
 use crate::policy::env::EnvRule;
+use crate::policy::limits::{Floor, Limits, OutputOverflow};
 use crate::policy::units::{Size, Span};
 use crate::policy::{Network, NewSession, Protection};
 
@@ -22,6 +23,10 @@ const NETWORKS: Choices<Network> = &[("off", Network::Off), ("host", Network::Ho
 /// `--new-session`.
 const SESSIONS: Choices<NewSession> =
     &[("auto", NewSession::Auto), ("always", NewSession::Always), ("never", NewSession::Never)];
+
+/// `--output-overflow`.
+const OVERFLOWS: Choices<OutputOverflow> =
+    &[(OutputOverflow::Truncate.word(), OutputOverflow::Truncate), (OutputOverflow::Kill.word(), OutputOverflow::Kill)];
 
 /// `--dry-run`.
 const FORMATS: Choices<Format> = &[("text", Format::Text), ("json", Format::Json)];
@@ -85,6 +90,8 @@ pub(super) const GAPS: Value<Vec<Protection>> = Value { read: gaps, words: gap_w
 pub(super) const NETWORK: Value<Network> = Value { read: |text| choose(NETWORKS, text), words: || words(NETWORKS) };
 pub(super) const NEW_SESSION: Value<NewSession> =
     Value { read: |text| choose(SESSIONS, text), words: || words(SESSIONS) };
+pub(super) const OUTPUT_OVERFLOW: Value<OutputOverflow> =
+    Value { read: |text| choose(OVERFLOWS, text), words: || words(OVERFLOWS) };
 pub(super) const FORMAT: Value<Format> = Value { read: |text| choose(FORMATS, text), words: || words(FORMATS) };
 pub(super) const LOG_FORMAT: Value<LogFormat> =
     Value { read: |text| choose(LOG_FORMATS, text), words: || words(LOG_FORMATS) };
@@ -93,7 +100,13 @@ pub(super) const POLICY_FORM: Value<PolicyForm> = Value { read: |text| choose(FO
 pub(super) const PATH: Value<PathBuf> = free(path);
 pub(super) const NAME: Value<String> = free(name);
 pub(super) const TEXT: Value<OsString> = free(|text| Ok(text.to_owned()));
-pub(super) const TMP_SIZE: Value<Size> = free(tmp_size);
+pub(super) const TMP_SIZE: Value<u64> = free(|text| size_from(text, Size::PAGE));
+pub(super) const SIZE: Value<u64> = free(|text| size(text).map(Size::bytes));
+pub(super) const MEMORY: Value<u64> = free(|text| size_from(text, Limits::MEMORY));
+pub(super) const ADDRESS_SPACE: Value<u64> = free(|text| size_from(text, Limits::ADDRESS_SPACE));
+pub(super) const OPEN_FILES: Value<u64> = free(|text| count_from(text, Limits::OPEN_FILES));
+pub(super) const PROCS: Value<u64> = free(|text| count_from(text, Limits::PROCS));
+pub(super) const CPU_TIME: Value<u64> = free(cpu_time);
 pub(super) const DURATION: Value<Span> = free(duration);
 pub(super) const ENV: Value<EnvRule> = free(env_rule);
 pub(super) const KEEP_FD: Value<i32> = free(keep_fd);
@@ -162,12 +175,27 @@ fn name(text: &OsStr) -> Result<String, String> {
     text.to_str().map(str::to_owned).ok_or_else(|| format!("{} is not a name", quote(text)))
 }
 
-fn tmp_size(text: &OsStr) -> Result<Size, String> {
-    let size: Size = number(text, "size")?;
-    if size < Size::PAGE {
-        return Err(format!("{} is less than one page (4K)", quote(text)));
-    }
-    Ok(size)
+fn size(text: &OsStr) -> Result<Size, String> {
+    number(text, "size")
+}
+
+fn size_from(text: &OsStr, floor: Floor) -> Result<u64, String> {
+    floor.check(size(text)?.bytes()).map_err(|reason| format!("{} {reason}", quote(text)))
+}
+
+fn count_from(text: &OsStr, floor: Floor) -> Result<u64, String> {
+    let Some(digits) = digits(text) else { return Err(format!("{} is not a whole number", quote(text))) };
+    let Ok(count) = digits.parse() else { return Err(format!("{} is a number of more than 64 bits", quote(text))) };
+    floor.check(count).map_err(|reason| format!("{} {reason}", quote(text)))
+}
+
+/// The text, if it is one or more digits: the standard library would take `+3` for a number.
+fn digits(text: &OsStr) -> Option<&str> {
+    text.to_str().filter(|text| !text.is_empty() && text.bytes().all(|c| c.is_ascii_digit()))
+}
+
+fn cpu_time(text: &OsStr) -> Result<u64, String> {
+    Limits::cpu_seconds(duration(text)?.duration()).map_err(|reason| format!("{} {reason}", quote(text)))
 }
 
 fn duration(text: &OsStr) -> Result<Span, String> {
@@ -187,9 +215,7 @@ fn env_rule(text: &OsStr) -> Result<EnvRule, String> {
 }
 
 fn keep_fd(text: &OsStr) -> Result<i32, String> {
-    // `parse` alone would take `+3`.
-    let digits = text.to_str().filter(|text| text.bytes().all(|c| c.is_ascii_digit()));
-    match digits.and_then(|digits| digits.parse().ok()) {
+    match digits(text).and_then(|digits| digits.parse().ok()) {
         None => Err(format!("{} is not the number of a descriptor", quote(text))),
         Some(0..=2) => Err(format!("{} always crosses, only numbers from 3 are named", quote(text))),
         Some(fd) => Ok(fd),

@@ -21,6 +21,8 @@ pub(super) struct Split {
     pub(super) target: Vec<OsString>,
     /// The first word that could not be understood; the options before it are in `options`.
     pub(super) refused: Option<Error>,
+    /// Options after that word, if it was none that takes a value.
+    pub(super) after: Vec<OsString>,
 }
 
 /// What a word in option position is.
@@ -37,18 +39,19 @@ enum Word<'a> {
 
 /// Options stop at the first word that is not an option, or after `--`.
 pub(super) fn split(command: &Command, words: impl IntoIterator<Item = OsString>) -> Split {
-    let mut words = words.into_iter();
+    let mut words = words.into_iter().peekable();
     let mut options = Vec::new();
     let mut target = Vec::new();
     let mut refused = None;
+    let mut after = Vec::new();
     while let Some(word) = words.next() {
+        let known = if refused.is_none() { &mut options } else { &mut after };
         match classify(command, &word) {
-            Ok(Word::Option) => options.push(word),
-            Ok(Word::ValueNext(arg)) => match value_for(&word, arg, words.next()) {
-                Ok(value) => options.extend([word, value]),
-                Err(error) => {
-                    refused = Some(error);
-                    break;
+            Ok(Word::Option) => known.push(word),
+            Ok(Word::ValueNext(arg)) => match words.next_if(|next| !looks_like_option(next)) {
+                Some(value) => known.extend([word, value]),
+                None => {
+                    refused.get_or_insert_with(|| without_value(&word, arg, words.peek()));
                 }
             },
             Ok(Word::End) => break,
@@ -57,13 +60,12 @@ pub(super) fn split(command: &Command, words: impl IntoIterator<Item = OsString>
                 break;
             }
             Err(error) => {
-                refused = Some(error);
-                break;
+                refused.get_or_insert(error);
             }
         }
     }
     target.extend(words);
-    Split { options, target, refused }
+    Split { options, target, refused, after }
 }
 
 fn classify<'a>(command: &'a Command, word: &OsStr) -> Result<Word<'a>> {
@@ -156,21 +158,33 @@ fn attached_value(command: &Command, word: &OsStr, letters: &str, at: usize, arg
     }
 }
 
-/// The word after a value option, unless it looks like an option itself: then the value was forgotten, and taking the
+/// A value option is followed by nothing or by what looks like an option itself: the value was forgotten, and taking the
 /// option for it would lose a restriction.
-fn value_for(option: &OsStr, arg: &Arg, next: Option<OsString>) -> Result<OsString> {
-    let needs = || format!("option {} needs a value ({})", quote(option), value_name(arg));
-    match next {
-        None => Err(refuse(&needs())),
-        Some(word) if looks_like_option(&word) => {
-            let text = format!("{}, found {}", needs(), quote(&word));
-            let name = arg.get_long().unwrap_or_default();
-            let whole = [OsStr::new("--"), OsStr::new(name), OsStr::new("="), &word];
-            let whole: OsString = whole.into_iter().collect();
-            Err(refuse(&text).hint(format!("write {} if that is the value", quote(&whole))))
+fn without_value(option: &OsStr, arg: &Arg, next: Option<&OsString>) -> Error {
+    let needs = format!("option {} needs a value ({})", quote(option), value_name(arg));
+    let Some(word) = next else { return refuse(&needs) };
+    let name = arg.get_long().unwrap_or_default();
+    let whole = [OsStr::new("--"), OsStr::new(name), OsStr::new("="), word];
+    let whole: OsString = whole.into_iter().collect();
+    refuse(&format!("{needs}, found {}", quote(word))).hint(format!("write {} if that is the value", quote(&whole)))
+}
+
+/// Of complete options those with these long names, with their values.
+///
+/// No value in a word of its own looks like an option, so that none is taken for one here.
+pub(super) fn named(options: &[OsString], names: &[&str]) -> Vec<OsString> {
+    let mut found = Vec::new();
+    let mut with_value = false;
+    for word in options {
+        let long = word.as_encoded_bytes().strip_prefix(b"--");
+        let name = long.and_then(|long| long.split(|byte| *byte == b'=').next());
+        let wanted = name.is_some_and(|name| names.iter().any(|wanted| wanted.as_bytes() == name));
+        if wanted || with_value && !looks_like_option(word) {
+            found.push(word.clone());
         }
-        Some(word) => Ok(word),
+        with_value = wanted;
     }
+    found
 }
 
 /// Negative numbers do not: no option is a digit, and "negative" is the better message.

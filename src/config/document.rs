@@ -15,9 +15,11 @@ use serde::Deserialize;
 use super::layer::{DEFAULT_KILL_AFTER, Layer, Set};
 use crate::backend::Backend;
 use crate::policy::env::{EnvName, EnvRule, exactly};
-use crate::policy::hidden::{DEFAULT_MAX_ENTRIES, Overflow, Shown};
+use crate::policy::hidden::{DEFAULT_MAX_ENTRIES, Overflow, Shown, is_hidden};
+use crate::policy::limits::{Limits, OutputOverflow};
 use crate::policy::{
-    Access, EnvPolicy, FileRules, Grant, Hidden, Missing, Network, NewSession, Origin, PathRule, Policy, Protection,
+    Access, EnvEntry, EnvPolicy, FileRules, Grant, Hidden, Missing, Network, NewSession, Origin, PathRule, Policy,
+    Protection,
 };
 
 pub(super) use value::{AUTO, SESSIONS};
@@ -50,13 +52,16 @@ pub struct Document {
     /// Visible and writable.
     #[serde(deserialize_with = "value::list")]
     pub write_roots: Vec<PathBuf>,
-    /// The same where it exists.
+    /// The same, made as directories where they are missing.
+    #[serde(deserialize_with = "value::list")]
+    pub write_roots_create: Vec<PathBuf>,
+    /// Visible and writable where they exist.
     #[serde(deserialize_with = "value::list")]
     pub write_roots_optional: Vec<PathBuf>,
     /// Single files that can be written.
     #[serde(deserialize_with = "value::list")]
     pub write_files: Vec<PathBuf>,
-    /// Whether missing `write_roots` are made.
+    /// Whether the `write_roots` count as `write_roots_create`.
     #[serde(deserialize_with = "value::flag")]
     pub create_missing: Option<bool>,
     /// Hidden.
@@ -87,7 +92,7 @@ pub struct Document {
     #[serde(deserialize_with = "value::one")]
     pub workdir: Option<PathBuf>,
     /// Size of each private directory, in bytes.
-    #[serde(deserialize_with = "value::size")]
+    #[serde(deserialize_with = "value::tmp_size")]
     pub tmp_size: Option<u64>,
     /// Whether the target has the host's network.
     #[serde(deserialize_with = "value::flag")]
@@ -113,9 +118,39 @@ pub struct Document {
     /// Session and controlling terminal.
     #[serde(deserialize_with = "value::one")]
     pub new_session: Option<NewSession>,
+    /// Wall clock; zero is none.
+    #[serde(deserialize_with = "value::one")]
+    pub timeout: Option<Duration>,
     /// Grace between TERM and KILL.
     #[serde(deserialize_with = "value::one")]
     pub kill_after: Option<Duration>,
+    /// Memory of everything inside together, in bytes.
+    #[serde(deserialize_with = "value::memory")]
+    pub memory: Option<u64>,
+    /// Processor time in seconds.
+    #[serde(deserialize_with = "value::cpu_time")]
+    pub cpu_time: Option<u64>,
+    /// Processes and threads at a time.
+    #[serde(deserialize_with = "value::procs")]
+    pub max_procs: Option<u64>,
+    /// Size of each file that is written, in bytes.
+    #[serde(deserialize_with = "value::size")]
+    pub max_file_size: Option<u64>,
+    /// Descriptors of each process.
+    #[serde(deserialize_with = "value::open_files")]
+    pub max_open_files: Option<u64>,
+    /// Address space of each process, in bytes.
+    #[serde(deserialize_with = "value::address_space")]
+    pub address_space: Option<u64>,
+    /// Size of a core file, in bytes.
+    #[serde(deserialize_with = "value::size")]
+    pub core: Option<u64>,
+    /// Standard output and standard error together, in bytes.
+    #[serde(deserialize_with = "value::size")]
+    pub max_output: Option<u64>,
+    /// What happens at that number.
+    #[serde(deserialize_with = "value::one")]
+    pub output_overflow: Option<OutputOverflow>,
 }
 
 impl Document {
@@ -129,6 +164,7 @@ impl Document {
             read_roots,
             read_roots_optional,
             write_roots,
+            write_roots_create,
             write_roots_optional,
             write_files,
             create_missing,
@@ -150,7 +186,17 @@ impl Document {
             keep_fds,
             keep_jobserver,
             new_session,
+            timeout,
             kill_after,
+            memory,
+            cpu_time,
+            max_procs,
+            max_file_size,
+            max_open_files,
+            address_space,
+            core,
+            max_output,
+            output_overflow,
         } = self;
         let missing = if create_missing == Some(true) { Missing::Create } else { Missing::Refuse };
         let mut grants = Vec::new();
@@ -158,6 +204,7 @@ impl Document {
             (read_roots, Access::Read, Missing::Refuse, false),
             (read_roots_optional, Access::Read, Missing::Skip, false),
             (write_roots, Access::Write, missing, false),
+            (write_roots_create, Access::Write, Missing::Create, false),
             (write_roots_optional, Access::Write, Missing::Skip, false),
             (write_files, Access::Write, Missing::Refuse, true),
         ] {
@@ -183,19 +230,23 @@ impl Document {
             network: from.set(allow_network.map(|allow| if allow { Network::Host } else { Network::Off })),
             allow_sockets: from.rules(allow_unix_socket_paths),
             deny_sockets: from.rules(deny_unix_socket_paths),
-            env: rules,
+            env: EnvEntry::all(rules, origin).collect(),
             env_defaults: from.set(env_default),
             keep_fds,
             keep_jobserver: from.set(keep_jobserver),
             new_session: from.set(new_session),
+            timeout: from.set(timeout),
             kill_after: from.set(kill_after),
-            hidden_shown: from.set(cwd_allow_hidden.map(|names| {
-                if names.iter().any(|name| name == ALL_NAMES) {
-                    Shown::All
-                } else {
-                    Shown::Names(names.into_iter().collect())
-                }
-            })),
+            memory: from.set(memory),
+            cpu_time: from.set(cpu_time),
+            max_procs: from.set(max_procs),
+            max_file_size: from.set(max_file_size),
+            max_open_files: from.set(max_open_files),
+            address_space: from.set(address_space),
+            core: from.set(core),
+            max_output: from.set(max_output),
+            output_overflow: from.set(output_overflow),
+            hidden_shown: from.set(cwd_allow_hidden.map(shown)),
             hidden_max_entries: from.set(cwd_hidden_scan_max_entries),
             hidden_overflow: from.set(cwd_hidden_scan_overflow),
             hidden_recursive: from.set(cwd_hidden_scan_recursive),
@@ -205,9 +256,8 @@ impl Document {
     /// The document that says what the policy does, and of the defaults only what nobody should have to know.
     ///
     /// A network that is off by default is written, and so counts as asked for from then on, unless `none` may run the
-    /// policy: it would refuse what was only a default before. Two things have no key of their own and come out stricter or
-    /// plainer: whether a file to write may be missing (it may not), and single write grants that are made when missing
-    /// (then all are).
+    /// policy: it would refuse what was only a default before. No key says that a file to write may be missing: it comes out
+    /// stricter.
     #[must_use]
     pub fn of(policy: &Policy) -> Self {
         let Policy {
@@ -225,12 +275,24 @@ impl Document {
             new_session,
             kill_after,
             hidden: Hidden { shown, max_entries, overflow, recursive },
+            limits,
             origins: _,
         } = policy;
+        let Limits {
+            timeout,
+            memory,
+            cpu_time,
+            max_procs,
+            max_file_size,
+            max_open_files,
+            address_space,
+            core,
+            max_output,
+            overflow: output_overflow,
+        } = limits;
         let granted =
             |key| grants.iter().filter(|grant| grant_key(grant) == key).map(|grant| grant.path.clone()).collect();
         let paths = |rules: &[PathRule]| rules.iter().map(|rule| rule.path.clone()).collect();
-        let creates = grants.iter().any(|grant| grant_key(grant) == "write_roots" && grant.missing == Missing::Create);
         let (env, env_set) = split_rules(rules);
         let decided = *network == Network::Host
             || asked.contains(&Protection::Network)
@@ -242,17 +304,18 @@ impl Document {
             read_roots: granted("read_roots"),
             read_roots_optional: granted("read_roots_optional"),
             write_roots: granted("write_roots"),
+            write_roots_create: granted("write_roots_create"),
             write_roots_optional: granted("write_roots_optional"),
             write_files: granted("write_files"),
-            create_missing: creates.then_some(true),
+            create_missing: None,
             mask_paths: paths(masks),
             protect_paths: paths(protects),
             allow_unix_socket_paths: paths(allow_sockets),
             deny_unix_socket_paths: paths(deny_sockets),
             cwd_allow_hidden: match shown {
                 Shown::All => None,
-                // A file of that name is not hidden anyway.
-                Shown::Names(names) => Some(names.iter().filter(|name| *name != ALL_NAMES).cloned().collect()),
+                // A payload may list more, which is not hidden anyway.
+                Shown::Names(names) => Some(names.iter().filter(|name| is_hidden(name)).cloned().collect()),
             },
             cwd_hidden_scan_max_entries: unless(*max_entries, DEFAULT_MAX_ENTRIES),
             cwd_hidden_scan_overflow: unless(*overflow, Overflow::Error),
@@ -267,9 +330,24 @@ impl Document {
             keep_fds: keep_fds.clone(),
             keep_jobserver: unless(*keep_jobserver, false),
             new_session: unless(*new_session, NewSession::Auto),
+            timeout: *timeout,
             kill_after: unless(*kill_after, DEFAULT_KILL_AFTER),
+            memory: *memory,
+            cpu_time: *cpu_time,
+            max_procs: *max_procs,
+            max_file_size: *max_file_size,
+            max_open_files: *max_open_files,
+            address_space: *address_space,
+            core: *core,
+            max_output: *max_output,
+            output_overflow: unless(*output_overflow, OutputOverflow::default()),
         }
     }
+}
+
+/// Which names a list shows.
+fn shown(names: Vec<OsString>) -> Shown {
+    if names.iter().any(|name| name == ALL_NAMES) { Shown::All } else { Shown::Names(names.into_iter().collect()) }
 }
 
 /// The key under which a grant is written.
@@ -279,7 +357,8 @@ pub(super) fn grant_key(grant: &Grant) -> &'static str {
         (Access::Read, Missing::Refuse | Missing::Create, _) => "read_roots",
         (Access::Write, _, true) => "write_files",
         (Access::Write, Missing::Skip, false) => "write_roots_optional",
-        (Access::Write, Missing::Refuse | Missing::Create, false) => "write_roots",
+        (Access::Write, Missing::Create, false) => "write_roots_create",
+        (Access::Write, Missing::Refuse, false) => "write_roots",
     }
 }
 
@@ -288,19 +367,19 @@ fn unless<T: Copy + PartialEq>(value: T, default: T) -> Option<T> {
 }
 
 /// The rules as `env` and `env_set`: values at the end stand in the table, what comes before another rule keeps its place.
-fn split_rules(rules: &[EnvRule]) -> (Vec<EnvRule>, Vec<(EnvName, OsString)>) {
+fn split_rules(rules: &[EnvEntry]) -> (Vec<EnvRule>, Vec<(EnvName, OsString)>) {
     let mut names = BTreeSet::new();
-    let values = rules.iter().rev().map_while(|rule| match rule {
+    let values = rules.iter().rev().map_while(|entry| match &entry.rule {
         EnvRule::Set(name, _) => Some(name),
         EnvRule::Pass(_) | EnvRule::PassPrefix(_) => None,
     });
     let count = values.take_while(|name| names.insert(*name)).count();
     let (words, values) = rules.split_at(rules.len() - count);
-    let values = values.iter().filter_map(|rule| match rule {
+    let values = values.iter().filter_map(|entry| match &entry.rule {
         EnvRule::Set(name, value) => Some((name.clone(), value.clone())),
         EnvRule::Pass(_) | EnvRule::PassPrefix(_) => None,
     });
-    (words.to_vec(), values.collect())
+    (words.iter().map(|entry| entry.rule.clone()).collect(), values.collect())
 }
 
 /// Puts the origin to settings.

@@ -6,6 +6,8 @@
 use crate::backend::Backend;
 use crate::policy::Protection;
 use crate::policy::hidden::Overflow;
+use crate::policy::limits::{Limits, OutputOverflow};
+use crate::policy::units::Size;
 
 use super::document::{AUTO, SESSIONS};
 
@@ -14,18 +16,22 @@ use super::document::{AUTO, SESSIONS};
 pub enum Kind {
     /// `true` or `false`.
     Boolean,
-    /// A whole number of at least 1.
-    Count,
-    /// A number of bytes, or text with a unit.
-    Size,
+    /// A whole number, and the least that it can be.
+    Count(u64),
+    /// A number of bytes, or text with a unit, and the least that it can be.
+    Size(u64),
     /// Text with a unit.
     Duration,
+    /// Text with a unit that comes to whole seconds, at least one.
+    Seconds,
     /// A path.
     Path,
     /// A list of paths.
     Paths,
     /// A list of names.
     Names,
+    /// A list of names that begin with a dot, or `*`.
+    HiddenNames,
     /// A list of words about variables.
     Variables,
     /// A table of text by variable.
@@ -38,6 +44,8 @@ pub enum Kind {
     Protections,
     /// `error`, `warn` or `unlimited`.
     Overflow,
+    /// `truncate` or `kill`.
+    OutputOverflow,
     /// `auto`, `always` or `never`.
     Session,
 }
@@ -48,18 +56,20 @@ impl Kind {
     pub fn phrase(self) -> &'static str {
         match self {
             Self::Boolean => "true or false",
-            Self::Count => "positive integer",
-            Self::Size => "integer, or string with K, M, G or T",
+            Self::Count(_) => "positive integer",
+            Self::Size(_) => "integer, or string with K, M, G or T",
             Self::Duration => "string with ms, s, m or h",
+            Self::Seconds => "string with s, m or h",
             Self::Path => "path",
             Self::Paths => "list of paths",
             Self::Names => "list of names",
+            Self::HiddenNames => "list of names that begin with a dot",
             Self::Variables => "list of words",
             Self::Values => "table of strings",
             Self::Descriptors => "list of integers from 3",
             Self::Backends => "string, a comma list",
             Self::Protections => "list of protections",
-            Self::Overflow | Self::Session => "one of the words below",
+            Self::Overflow | Self::OutputOverflow | Self::Session => "one of the words below",
         }
     }
 
@@ -70,14 +80,17 @@ impl Kind {
             Self::Backends => [AUTO].into_iter().chain(Backend::ALL.map(Backend::word)).collect(),
             Self::Protections => Protection::ALL.map(Protection::word).to_vec(),
             Self::Overflow => Overflow::ALL.map(Overflow::word).to_vec(),
+            Self::OutputOverflow => OutputOverflow::ALL.map(OutputOverflow::word).to_vec(),
             Self::Session => SESSIONS.map(|(word, _)| word).to_vec(),
             Self::Boolean
-            | Self::Count
-            | Self::Size
+            | Self::Count(_)
+            | Self::Size(_)
             | Self::Duration
+            | Self::Seconds
             | Self::Path
             | Self::Paths
             | Self::Names
+            | Self::HiddenNames
             | Self::Variables
             | Self::Values
             | Self::Descriptors => Vec::new(),
@@ -123,9 +136,10 @@ const NOT_MASKS: &str = "refused, unless allow_gaps has masks; then without effe
 const NOT_SOCKETS: &str = "refused, unless allow_gaps has sockets; then without effect.";
 const NO_SCAN: &str = "without effect: nothing is scanned.";
 const SAME: &str = "the same.";
+const PER_PROCESS: &str = "sets the resource limit of each process.";
 
 /// Every key, in the order in which documents are written.
-pub const FIELDS: [Field; 28] = [
+pub const FIELDS: [Field; 39] = [
     Field {
         key: "extends",
         kind: Kind::Names,
@@ -186,11 +200,22 @@ pub const FIELDS: [Field; 28] = [
         default: "none",
         unit: "",
         about: "Files and directories that are visible and writable, as with --write; what is written stays on the host. A \
-            missing path is an error unless create_missing is true. \".\" is the working directory, which is read-only \
+            missing path is an error; write_roots_create makes it. \".\" is the working directory, which is read-only \
             otherwise.",
         bwrap: "mounts each writable. Known places of secrets below them stay hidden.",
         none: NOT_FILES,
         guesses: &["write", "writes", "write_paths", "writable_roots", "writable", "allow_write"],
+    },
+    Field {
+        key: "write_roots_create",
+        kind: Kind::Paths,
+        default: "none",
+        unit: "",
+        about: "Like write_roots, but a path that does not exist is made a directory, with its parents, as with --write and \
+            --create-missing; it stays on the host.",
+        bwrap: "makes what is missing before the start, and mounts each writable.",
+        none: NOT_FILES,
+        guesses: &["write_create", "create_write_roots", "create_roots", "write_roots_missing"],
     },
     Field {
         key: "write_roots_optional",
@@ -218,9 +243,9 @@ pub const FIELDS: [Field; 28] = [
         kind: Kind::Boolean,
         default: "false",
         unit: "",
-        about: "Makes what is missing of the write_roots of the same document a directory, with its parents; it stays on the \
-            host.",
-        bwrap: "makes them before the start.",
+        about: "A short form: true treats every path in write_roots of the same document as one of write_roots_create. The \
+            other lists mean the same either way.",
+        bwrap: "makes what is missing before the start.",
         none: "makes nothing.",
         guesses: &["create", "mkdir", "create_dirs"],
     },
@@ -269,19 +294,19 @@ pub const FIELDS: [Field; 28] = [
     },
     Field {
         key: "cwd_allow_hidden",
-        kind: Kind::Names,
+        kind: Kind::HiddenNames,
         default: "all names",
         unit: "",
         about: "Names that begin with a dot and stay visible below the working directory and grants: every other such name is \
-            masked. \"*\" in the list means all names, and nothing is scanned; an empty list hides every one. A later source \
-            replaces the list.",
+            masked, and a directory that cannot be listed is masked as a whole. \"*\" in the list means all names, and nothing \
+            is scanned; an empty list hides every one. A later source replaces the list.",
         bwrap: "covers what the scan finds at the start.",
         none: NOT_MASKS,
         guesses: &["show_hidden", "allow_hidden", "hidden", "dotfiles", "allow_dotfiles", "visible_hidden"],
     },
     Field {
         key: "cwd_hidden_scan_max_entries",
-        kind: Kind::Count,
+        kind: Kind::Count(1),
         default: "50000",
         unit: "directory entries",
         about: "The most entries that the scan for hidden names looks at.",
@@ -321,7 +346,7 @@ pub const FIELDS: [Field; 28] = [
     },
     Field {
         key: "tmp_size",
-        kind: Kind::Size,
+        kind: Kind::Size(Size::PAGE.least()),
         default: "1G",
         unit: "bytes",
         about: "The size of each private directory in memory (/tmp, HOME, /dev/shm), as with --tmp-size; at least one page (4K). \
@@ -416,14 +441,141 @@ pub const FIELDS: [Field; 28] = [
         guesses: &["session", "setsid", "new_sid"],
     },
     Field {
+        key: "timeout",
+        kind: Kind::Duration,
+        default: "none",
+        unit: "ms, s, m or h; must be written",
+        about: "How long the command may run, as with --timeout; then it gets SIGTERM, after kill_after everything inside is killed, \
+            and the status is 124. Zero means no limit, also over a lower layer that has one.",
+        bwrap: "ends every process inside.",
+        none: "ends the processes that can be found.",
+        guesses: &[
+            "wall_time",
+            "wall_clock",
+            "time_limit",
+            "max_time",
+            "timeout_seconds",
+            "timeout_ms",
+            "max_wall_time",
+        ],
+    },
+    Field {
         key: "kill_after",
         kind: Kind::Duration,
         default: "2s",
         unit: "ms, s, m or h; must be written",
-        about: "The time between a signal that asks the command to end and SIGKILL to everything inside, as with --kill-after.",
+        about: "The time between a signal that asks the command to end, be it that of a limit, and SIGKILL to everything inside, \
+            as with --kill-after.",
         bwrap: "ends every process inside.",
         none: "ends the processes that can be found.",
         guesses: &["grace", "grace_period", "kill_timeout", "kill_grace"],
+    },
+    Field {
+        key: "memory",
+        kind: Kind::Size(Limits::MIN_MEMORY),
+        default: "none",
+        unit: "bytes",
+        about: "How much memory everything inside may use together, files in private directories included, as with --memory; at \
+            least 16M. Where that is not enough, everything inside is killed.",
+        bwrap: "makes a control group for the run; refused where it cannot, unless allow_gaps has memory.",
+        none: "the same; a process that may write to the group's files can leave it.",
+        guesses: &["max_memory", "memory_limit", "mem", "mem_limit", "max_mem", "memory_max", "ram", "rlimit_rss"],
+    },
+    Field {
+        key: "cpu_time",
+        kind: Kind::Seconds,
+        default: "none",
+        unit: "s, m or h; must be written",
+        about: "How much processor time may be used, in whole seconds, as with --cpu-time; at least one.",
+        bwrap: "sets the resource limit of each process, and counts the whole tree where a control group can be made.",
+        none: SAME,
+        guesses: &["cpu", "max_cpu", "cpu_limit", "max_cpu_time", "cpu_seconds", "max_cpu_seconds", "rlimit_cpu"],
+    },
+    Field {
+        key: "max_procs",
+        kind: Kind::Count(Limits::PROCS.least()),
+        default: "none",
+        unit: "processes and threads",
+        about: "How many processes and threads the command may have at a time, itself included, as with --max-procs.",
+        bwrap: "makes a control group for the run, or for an ordinary user on Linux 5.14 sets a resource limit; refused where \
+            neither is possible, unless allow_gaps has procs.",
+        none: "makes a control group for the run, which a process that may write to its files can leave; refused where it cannot, \
+            unless allow_gaps has procs.",
+        guesses: &[
+            "max_processes",
+            "nproc",
+            "pids",
+            "pids_limit",
+            "pids_max",
+            "processes",
+            "max_pids",
+            "rlimit_nproc",
+            "tasks_max",
+        ],
+    },
+    Field {
+        key: "max_file_size",
+        kind: Kind::Size(0),
+        default: "none",
+        unit: "bytes",
+        about: "How large each file can be made, as with --max-file-size; 0 lets nothing be written to files. Pipes are no files.",
+        bwrap: PER_PROCESS,
+        none: SAME,
+        guesses: &["fsize", "file_size", "max_filesize", "file_size_limit", "rlimit_fsize"],
+    },
+    Field {
+        key: "max_open_files",
+        kind: Kind::Count(Limits::MIN_OPEN_FILES),
+        default: "none",
+        unit: "descriptors",
+        about: "How many descriptors each process may have open, as with --max-open-files; at least 16.",
+        bwrap: PER_PROCESS,
+        none: SAME,
+        guesses: &["nofile", "open_files", "max_fds", "max_files", "fd_limit", "rlimit_nofile"],
+    },
+    Field {
+        key: "address_space",
+        kind: Kind::Size(Limits::MIN_ADDRESS_SPACE),
+        default: "none",
+        unit: "bytes",
+        about: "How much address space each process may have, as with --address-space; at least 16M. Programs that reserve much \
+            more than they use fail under it; for memory there is memory.",
+        bwrap: PER_PROCESS,
+        none: SAME,
+        guesses: &["virtual_memory", "vmem", "max_address_space", "as_limit", "rlimit_as"],
+    },
+    Field {
+        key: "core",
+        kind: Kind::Size(0),
+        default: "none",
+        unit: "bytes",
+        about: "How large a core file can be, as with --core; 0 means no core files. A program of the host that takes core dumps \
+            from the kernel by a pipe still gets them.",
+        bwrap: PER_PROCESS,
+        none: SAME,
+        guesses: &["core_size", "max_core", "core_limit", "core_file_size", "rlimit_core"],
+    },
+    Field {
+        key: "max_output",
+        kind: Kind::Size(0),
+        default: "none",
+        unit: "bytes",
+        about: "How much standard output and standard error together may come to, as with --max-output: so many bytes pass exactly. \
+            Both are pipes then.",
+        bwrap: "counts what passes.",
+        none: SAME,
+        guesses: &["output_limit", "max_output_bytes", "max_output_size", "output_max", "max_stdout"],
+    },
+    Field {
+        key: "output_overflow",
+        kind: Kind::OutputOverflow,
+        default: "truncate",
+        unit: "",
+        about: "What happens at max_output, as with --output-overflow: truncate throws the rest away and lets the command go on, \
+            kill ends it with status 124. Without max_output it says nothing.",
+        bwrap: "counts what passes.",
+        none: SAME,
+        guesses: &["on_output_overflow", "max_output_overflow", "output_mode"],
     },
 ];
 
@@ -451,6 +603,13 @@ pub fn nearest(word: &str) -> Option<&'static str> {
     });
     let best = names.filter(|(likeness, _)| *likeness >= ENOUGH).max_by(|(a, _), (b, _)| a.total_cmp(b));
     best.map(|(_, key)| key)
+}
+
+/// Whether a word in small letters is the key but for a letter or two.
+#[must_use]
+pub fn is_slip_of(word: &str, key: &str) -> bool {
+    let small = word.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+    small && word.len() <= key.len() + 2 && strsim::osa_distance(word, key) <= (key.len() / 4).min(2)
 }
 
 /// `readRoots`, `read-roots` and `READ_ROOTS` as `read_roots`.
@@ -550,10 +709,25 @@ mod tests {
             ("write_root", "write_roots"),
             ("writeFiles", "write_files"),
             ("profile", "extends"),
+            ("wall_time", "timeout"),
+            ("time_out", "timeout"),
+            ("timeoutMs", "timeout"),
+            ("max_memory", "memory"),
+            ("memoryMax", "memory"),
+            ("max_memory_mb", "memory"),
+            ("memory_limit_mb", "memory"),
+            ("max_cpu_seconds", "cpu_time"),
+            ("nproc", "max_procs"),
+            ("pids_limit", "max_procs"),
+            ("max_processes", "max_procs"),
+            ("fsize", "max_file_size"),
+            ("max_file_size_mb", "max_file_size"),
+            ("rlimit_nofile", "max_open_files"),
+            ("max_output_bytes", "max_output"),
         ] {
             assert_eq!(nearest(word), Some(key), "{word}");
         }
-        for word in ["", "x", "zzzzzzzz", "max_memory_mb", "active"] {
+        for word in ["", "x", "zzzzzzzz", "rate_limit_calls", "active"] {
             assert_eq!(nearest(word), None, "{word}");
         }
     }

@@ -8,10 +8,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::backend::Backend;
-use crate::policy::env::EnvRule;
 use crate::policy::hidden::{DEFAULT_MAX_ENTRIES, Overflow, Shown};
+use crate::policy::limits::OutputOverflow;
 use crate::policy::{
-    BackendChoice, EnvPolicy, FileRules, Grant, Hidden, Network, NewSession, Origin, PathRule, Policy, Protection,
+    BackendChoice, EnvEntry, EnvPolicy, FileRules, Grant, Hidden, Limits, Network, NewSession, Origin, PathRule,
+    Policy, Protection,
 };
 
 /// A single setting and who decided it.
@@ -54,7 +55,7 @@ pub struct Layer {
     /// Sockets to deny.
     pub deny_sockets: Vec<PathRule>,
     /// Environment rules; the last about a name wins.
-    pub env: Vec<EnvRule>,
+    pub env: Vec<EnvEntry>,
     /// Whether the default allowlist applies.
     pub env_defaults: Option<Set<bool>>,
     /// Descriptors to keep.
@@ -73,6 +74,26 @@ pub struct Layer {
     pub hidden_overflow: Option<Set<Overflow>>,
     /// Whether the scan goes below the top of each place.
     pub hidden_recursive: Option<Set<bool>>,
+    /// Wall clock; zero is none.
+    pub timeout: Option<Set<Duration>>,
+    /// Memory of the tree in bytes.
+    pub memory: Option<Set<u64>>,
+    /// Processor time in seconds.
+    pub cpu_time: Option<Set<u64>>,
+    /// Processes at a time.
+    pub max_procs: Option<Set<u64>>,
+    /// Size of each file in bytes.
+    pub max_file_size: Option<Set<u64>>,
+    /// Descriptors of each process.
+    pub max_open_files: Option<Set<u64>>,
+    /// Address space of each process in bytes.
+    pub address_space: Option<Set<u64>>,
+    /// Size of a core file in bytes.
+    pub core: Option<Set<u64>>,
+    /// Output in bytes.
+    pub max_output: Option<Set<u64>>,
+    /// What happens at that number.
+    pub output_overflow: Option<Set<OutputOverflow>>,
 }
 
 /// Grace between a termination signal and SIGKILL when nothing else was asked for.
@@ -107,6 +128,16 @@ impl Layer {
             hidden_max_entries: higher.hidden_max_entries.or(self.hidden_max_entries),
             hidden_overflow: higher.hidden_overflow.or(self.hidden_overflow),
             hidden_recursive: higher.hidden_recursive.or(self.hidden_recursive),
+            timeout: higher.timeout.or(self.timeout),
+            memory: higher.memory.or(self.memory),
+            cpu_time: higher.cpu_time.or(self.cpu_time),
+            max_procs: higher.max_procs.or(self.max_procs),
+            max_file_size: higher.max_file_size.or(self.max_file_size),
+            max_open_files: higher.max_open_files.or(self.max_open_files),
+            address_space: higher.address_space.or(self.address_space),
+            core: higher.core.or(self.core),
+            max_output: higher.max_output.or(self.max_output),
+            output_overflow: higher.output_overflow.or(self.output_overflow),
         }
     }
 }
@@ -137,6 +168,18 @@ pub fn merge(layers: impl IntoIterator<Item = Layer>) -> Policy {
         keep_jobserver: decided.or("keep_jobserver", merged.keep_jobserver, false),
         new_session: decided.or("new_session", merged.new_session, NewSession::Auto),
         kill_after: decided.or("kill_after", merged.kill_after, DEFAULT_KILL_AFTER),
+        limits: Limits {
+            timeout: decided.maybe("timeout", merged.timeout).filter(|timeout| !timeout.is_zero()),
+            memory: decided.maybe("memory", merged.memory),
+            cpu_time: decided.maybe("cpu_time", merged.cpu_time),
+            max_procs: decided.maybe("max_procs", merged.max_procs),
+            max_file_size: decided.maybe("max_file_size", merged.max_file_size),
+            max_open_files: decided.maybe("max_open_files", merged.max_open_files),
+            address_space: decided.maybe("address_space", merged.address_space),
+            core: decided.maybe("core", merged.core),
+            max_output: decided.maybe("max_output", merged.max_output),
+            overflow: decided.or("output_overflow", merged.output_overflow, OutputOverflow::default()),
+        },
         hidden: Hidden {
             shown: decided.or("cwd_allow_hidden", merged.hidden_shown, Shown::All),
             max_entries: decided.or("cwd_hidden_scan_max_entries", merged.hidden_max_entries, DEFAULT_MAX_ENTRIES),
@@ -191,5 +234,15 @@ fn asked(layer: &Layer) -> BTreeSet<Protection> {
     if !layer.deny_sockets.is_empty() || !layer.allow_sockets.is_empty() {
         asked.insert(Protection::Sockets);
     }
+    let limits = [
+        (layer.memory.is_some(), Protection::Memory),
+        (layer.cpu_time.is_some(), Protection::Cpu),
+        (layer.max_procs.is_some(), Protection::Procs),
+        (layer.max_file_size.is_some(), Protection::FileSize),
+        (layer.max_open_files.is_some(), Protection::OpenFiles),
+        (layer.max_output.is_some(), Protection::Output),
+        (layer.timeout.as_ref().is_some_and(|set| !set.value.is_zero()), Protection::Time),
+    ];
+    asked.extend(limits.into_iter().filter(|(set, _)| *set).map(|(_, protection)| protection));
     asked
 }

@@ -13,9 +13,9 @@ use base64::prelude::{BASE64_STANDARD, Engine as _};
 use sha2::{Digest as _, Sha256};
 
 use super::document::{BASE64, Document, SESSIONS, grant_key};
-use crate::log::escape;
+use crate::log::{escape, steers};
 use crate::policy::env::{EnvName, EnvRule};
-use crate::policy::{Origin, PathRule, Policy};
+use crate::policy::{EnvEntry, Origin, PathRule, Policy};
 
 /// The policy as an indented JSON object, with a newline at its end.
 #[must_use]
@@ -34,13 +34,14 @@ pub fn json(policy: &Policy) -> String {
 #[must_use]
 pub fn toml(policy: &Policy) -> String {
     let mut out = String::new();
-    for (key, value) in entries(&Document::of(policy)) {
-        let origins = item_origins(policy, key);
+    let document = Document::of(policy);
+    for (key, value) in entries(&document) {
+        let origins = item_origins(policy, &document, key);
         match value {
             Value::Table(pairs) => {
-                for (name, value) in pairs {
+                for (index, (name, value)) in pairs.iter().enumerate() {
                     // Not a section: whatever somebody writes below it would belong to it.
-                    line(&mut out, &format!("{key}.{name}"), &quoted(&value), None);
+                    line(&mut out, &format!("{key}.{name}"), &quoted(value), origins.get(index).copied());
                 }
             }
             Value::List(items) if !items.is_empty() && items.len() == origins.len() => {
@@ -110,6 +111,7 @@ fn entries(document: &Document) -> Vec<(&'static str, Value)> {
         read_roots,
         read_roots_optional,
         write_roots,
+        write_roots_create,
         write_roots_optional,
         write_files,
         create_missing,
@@ -131,7 +133,17 @@ fn entries(document: &Document) -> Vec<(&'static str, Value)> {
         keep_fds,
         keep_jobserver,
         new_session,
+        timeout,
         kill_after,
+        memory,
+        cpu_time,
+        max_procs,
+        max_file_size,
+        max_open_files,
+        address_space,
+        core,
+        max_output,
+        output_overflow,
     } = document;
     let mut out = Entries(Vec::new());
     out.list("extends", extends.iter().map(String::clone));
@@ -143,6 +155,7 @@ fn entries(document: &Document) -> Vec<(&'static str, Value)> {
     out.paths("read_roots", read_roots);
     out.paths("read_roots_optional", read_roots_optional);
     out.paths("write_roots", write_roots);
+    out.paths("write_roots_create", write_roots_create);
     out.paths("write_roots_optional", write_roots_optional);
     out.paths("write_files", write_files);
     out.flag("create_missing", *create_missing);
@@ -155,11 +168,7 @@ fn entries(document: &Document) -> Vec<(&'static str, Value)> {
     out.one("cwd_hidden_scan_overflow", cwd_hidden_scan_overflow.map(|overflow| overflow.word().to_owned()));
     out.flag("cwd_hidden_scan_recursive", *cwd_hidden_scan_recursive);
     out.one("workdir", workdir.as_deref().map(|path| text(path.as_os_str())));
-    match tmp_size.map(with_unit) {
-        Some(Err(bytes)) => out.integer("tmp_size", Some(bytes)),
-        Some(Ok(text)) => out.one("tmp_size", Some(text)),
-        None => {}
-    }
+    out.size("tmp_size", *tmp_size);
     out.flag("allow_network", *allow_network);
     out.flag("env_default", *env_default);
     out.list("env", env.iter().map(word));
@@ -178,7 +187,17 @@ fn entries(document: &Document) -> Vec<(&'static str, Value)> {
             SESSIONS.into_iter().find(|(_, other)| *other == session).map(|(word, _)| word.to_owned())
         }),
     );
+    out.one("timeout", timeout.map(duration));
     out.one("kill_after", kill_after.map(duration));
+    out.size("memory", *memory);
+    out.one("cpu_time", cpu_time.map(|seconds| duration(Duration::from_secs(seconds))));
+    out.integer("max_procs", *max_procs);
+    out.size("max_file_size", *max_file_size);
+    out.integer("max_open_files", *max_open_files);
+    out.size("address_space", *address_space);
+    out.size("core", *core);
+    out.size("max_output", *max_output);
+    out.one("output_overflow", output_overflow.map(|overflow| overflow.word().to_owned()));
     out.0
 }
 
@@ -195,6 +214,10 @@ impl Entries {
 
     fn integer(&mut self, key: &'static str, value: Option<u64>) {
         self.0.extend(value.map(|value| (key, Value::Integer(value))));
+    }
+
+    fn size(&mut self, key: &'static str, bytes: Option<u64>) {
+        self.0.extend(bytes.map(|bytes| (key, with_unit(bytes).map_or_else(Value::Integer, Value::Text))));
     }
 
     fn list(&mut self, key: &'static str, items: impl Iterator<Item = String>) {
@@ -277,14 +300,19 @@ fn comment(out: &mut String, origin: Option<&Origin>) {
     }
 }
 
-/// Who decided each item of a list; empty where that is not known one by one.
-fn item_origins<'a>(policy: &'a Policy, key: &str) -> Vec<&'a Origin> {
+/// Who decided each item of a list or table of the policy's document; empty where that is not known one by one.
+fn item_origins<'a>(policy: &'a Policy, document: &Document, key: &str) -> Vec<&'a Origin> {
     let rules = |rules: &'a [PathRule]| rules.iter().map(|rule| &rule.origin).collect();
+    let entries = |entries: &'a [EnvEntry]| entries.iter().map(|entry| &entry.origin).collect();
+    // The document has the rules in their order, the last ones in the table.
+    let (words, values) = policy.env.rules.split_at(document.env.len().min(policy.env.rules.len()));
     match key {
         "mask_paths" => rules(&policy.files.masks),
         "protect_paths" => rules(&policy.files.protects),
         "allow_unix_socket_paths" => rules(&policy.allow_sockets),
         "deny_unix_socket_paths" => rules(&policy.deny_sockets),
+        "env" => entries(words),
+        "env_set" => entries(values),
         _ => policy.files.grants.iter().filter(|grant| grant_key(grant) == key).map(|grant| &grant.origin).collect(),
     }
 }
@@ -304,12 +332,6 @@ fn quoted(text: &str) -> String {
     }
     out.push('"');
     out
-}
-
-/// Control characters, and those that reorder what stands around them.
-fn steers(char: char) -> bool {
-    char.is_control()
-        || matches!(char, '\u{61c}' | '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// As `\u` with four digits each: one for the characters of [`steers`], a surrogate pair beyond U+FFFF.
@@ -340,8 +362,7 @@ fn text(text: &OsStr) -> String {
 /// The word of a rule, as `--env` takes it.
 fn word(rule: &EnvRule) -> String {
     match rule {
-        EnvRule::Pass(name) => name.as_str().to_owned(),
-        EnvRule::PassPrefix(prefix) => format!("{prefix}*"),
+        EnvRule::Pass(_) | EnvRule::PassPrefix(_) => rule.subject().into_owned(),
         EnvRule::Set(name, value) => {
             let mut word = OsString::from(name.as_str());
             word.push("=");
@@ -372,6 +393,7 @@ fn normal(mut document: Document) -> Document {
         &mut document.read_roots,
         &mut document.read_roots_optional,
         &mut document.write_roots,
+        &mut document.write_roots_create,
         &mut document.write_roots_optional,
         &mut document.write_files,
         &mut document.mask_paths,
@@ -400,12 +422,7 @@ fn normal_rules(words: Vec<EnvRule>, values: Vec<(EnvName, OsString)>) -> (Vec<E
     let mut rules: Vec<_> =
         words.into_iter().chain(values.into_iter().map(|(name, value)| EnvRule::Set(name, value))).collect();
     rules.reverse();
-    rules.retain(|rule| {
-        seen.insert(match rule {
-            EnvRule::Pass(name) | EnvRule::Set(name, _) => name.as_str().to_owned(),
-            EnvRule::PassPrefix(prefix) => format!("{prefix}*"),
-        })
-    });
+    rules.retain(|rule| seen.insert(rule.subject().into_owned()));
     let (mut words, mut table) = (Vec::new(), Vec::new());
     let mut wildcards: Vec<String> = Vec::new();
     // From the last to the first: what has gone by comes later.

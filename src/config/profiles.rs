@@ -16,8 +16,8 @@ use anyhow::{Result, anyhow};
 
 use super::document::Document;
 use super::file::{self, Format, MAX_SIZE};
+use crate::plan::links::{dangling, reason};
 use crate::policy::Origin;
-use crate::sys::process::describe;
 
 /// The built-in profiles by name, each with its text.
 pub const BUILT_IN: &[(&str, &str)] = &[
@@ -69,7 +69,7 @@ pub fn list(user_dir: Option<&Path>) -> Vec<(String, String)> {
                 format!("cannot be used, the name is that of a built-in profile: {}", path.display())
             }
             _ if name == HELP => format!("cannot be used, the name asks for this list: {}", path.display()),
-            Err(error) => format!("cannot be read: {}", describe(&error)),
+            Err(error) => format!("cannot be read: {}", reason(&path, &error)),
             Ok(bytes) => match about(&String::from_utf8_lossy(&bytes)) {
                 line if line.is_empty() => path.display().to_string(),
                 line => line,
@@ -163,8 +163,10 @@ impl Loading<'_> {
         match read(&path) {
             _ if name == HELP => Err(self.refuse(name, "the name asks for the list of profiles")),
             Ok(bytes) => Ok((bytes, path)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(self.unknown(name)),
-            Err(error) => Err(anyhow!("cannot read profile '{name}', {}: {}", path.display(), describe(&error))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound && dangling(&path).is_none() => {
+                Err(self.unknown(name))
+            }
+            Err(error) => Err(anyhow!("cannot read profile '{name}', {}: {}", path.display(), reason(&path, &error))),
         }
     }
 

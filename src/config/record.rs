@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail};
 use super::layer::{Layer, Set, default_shown};
 use super::payload::{Generation, Record};
 use crate::backend::Backend;
-use crate::policy::env::{EnvName, EnvRule, TEMPORARY, exactly};
+use crate::policy::env::{EnvEntry, EnvName, EnvRule, TEMPORARY, exactly};
 use crate::policy::hidden::Shown;
 use crate::policy::{Access, Grant, Missing, Network, NewSession, Origin, PathRule, Policy, Protection};
 
@@ -86,7 +86,7 @@ pub fn layer(record: Record) -> Result<(Layer, Vec<String>)> {
         Some(names) => {
             layer.env_defaults = Some(Set::new(false, origin()));
             let names = names.iter().map(|name| EnvName::parse(name).context("policy key 'spawn_env_allowlist'"));
-            layer.env = exactly(names.collect::<Result<Vec<_>>>()?);
+            layer.env = EnvEntry::all(exactly(names.collect::<Result<Vec<_>>>()?), &origin()).collect();
         }
     }
     if backend == Backend::None {
@@ -113,9 +113,10 @@ pub fn record(policy: &Policy) -> Result<Record> {
         new_session,
         kill_after,
         hidden,
+        limits,
         origins: _,
     } = policy;
-    for (holds, key) in [
+    for (holds, key) in limits.settings().into_iter().chain([
         (!accepted_gaps.is_empty(), "allow_gaps"),
         (!files.protects.is_empty(), "protect_paths"),
         (files.tmp_size.is_some(), "tmp_size"),
@@ -125,9 +126,9 @@ pub fn record(policy: &Policy) -> Result<Record> {
         (*keep_jobserver, "keep_jobserver"),
         (*new_session != NewSession::Auto, "new_session"),
         (*kill_after != super::layer::DEFAULT_KILL_AFTER, "kill_after"),
-        (files.grants.iter().any(|grant| grant.missing == Missing::Create), "create_missing"),
+        (files.grants.iter().any(|grant| grant.missing == Missing::Create), "write_roots_create"),
         (files.grants.iter().any(|grant| grant.missing == Missing::Skip), "read_roots_optional"),
-    ] {
+    ]) {
         if holds {
             bail!("a payload has no place for '{key}'");
         }
@@ -184,8 +185,8 @@ fn allowlist(env: &crate::policy::EnvPolicy) -> Result<Option<Vec<String>>> {
         bail!("a payload has no place for variables beside the default list");
     }
     let mut names = BTreeSet::new();
-    for rule in &env.rules {
-        match rule {
+    for entry in &env.rules {
+        match &entry.rule {
             EnvRule::Pass(name) => names.insert(name.as_str().to_owned()),
             EnvRule::PassPrefix(prefix) => bail!("a payload has no place for the prefix '{prefix}*'"),
             EnvRule::Set(name, _) => bail!("a payload has no place for a value of '{name}'"),

@@ -12,8 +12,8 @@ use crate::cli::{EnvWord, PolicySource};
 use crate::error::{Error, Kind, Result, ResultExt};
 use crate::host::Host;
 use crate::plan;
-use crate::policy::env::{EnvRule, parse_env_file};
-use crate::policy::{Origin, Policy};
+use crate::policy::env::parse_env_file;
+use crate::policy::{EnvEntry, Origin, Policy};
 use crate::sys;
 
 /// What was typed that makes up the policy.
@@ -51,7 +51,10 @@ pub fn gather(sources: Sources, host: &Host) -> Result<(Policy, Vec<String>)> {
         Some(PolicySource::File(path)) => {
             let name = path.display().to_string();
             let full = plan::expand(&path, host, host.cwd.as_deref().ok())?;
-            let bytes = File::open(full).and_then(bounded).map_err(|error| unreadable(&name, &error))?;
+            let bytes = File::open(&full).and_then(bounded).map_err(|error| {
+                let reason = plan::links::reason(&full, &error);
+                Error::text(Kind::Policy, format!("cannot read the policy '{name}': {reason}"))
+            })?;
             layers.extend(from_file(&bytes, &name, &name, host, &mut warnings)?);
         }
     }
@@ -137,19 +140,20 @@ fn unreadable(name: &str, error: &io::Error) -> Error {
     Error::text(Kind::Policy, format!("cannot read the policy '{name}': {}", sys::process::describe(error)))
 }
 
-fn environment_rules(words: Vec<EnvWord>, host: &Host) -> Result<Vec<EnvRule>> {
+fn environment_rules(words: Vec<EnvWord>, host: &Host) -> Result<Vec<EnvEntry>> {
     let mut rules = Vec::new();
     for word in words {
         match word {
-            EnvWord::Rule(rule) => rules.push(rule),
+            EnvWord::Rule(rule) => rules.push(EnvEntry { rule, origin: Origin::Flag("--env") }),
             EnvWord::File(path) => {
                 let name = path.display().to_string();
                 let file = plan::expand(&path, host, host.cwd.as_deref().ok())?;
-                let bytes = std::fs::read(file).map_err(|error| {
-                    let reason = sys::process::describe(&error);
+                let bytes = std::fs::read(&file).map_err(|error| {
+                    let reason = plan::links::reason(&file, &error);
                     Error::text(Kind::Policy, format!("cannot read '{name}' (--env-file): {reason}"))
                 })?;
-                rules.extend(parse_env_file(&bytes, &name).kind(Kind::Policy)?);
+                let read = parse_env_file(&bytes, &name).kind(Kind::Policy)?;
+                rules.extend(EnvEntry::all(read, &Origin::Flag("--env-file")));
             }
         }
     }

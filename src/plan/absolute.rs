@@ -2,14 +2,16 @@
 //!
 //! Looks at the host's files only to take `..` out of a path that has one.
 
+use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use super::build::expand;
-use super::links::walk;
+use super::links::{beyond, walk};
 use super::resolve::workdir;
 use crate::error::{Error, Kind, Result};
 use crate::host::Host;
 use crate::policy::Policy;
+use crate::sys::process::describe;
 
 /// `policy` with `~`, relative paths and `..` resolved against the working directory in which its target would start.
 pub fn absolute(policy: &Policy, host: &Host) -> Result<Policy> {
@@ -31,8 +33,13 @@ fn without_dots(path: &Path) -> Result<PathBuf> {
     if !path.components().any(|part| part == Component::ParentDir) {
         return Ok(path.components().collect());
     }
-    walk(path).map(|found| found.end).map_err(|error| {
-        let reason = crate::sys::process::describe(&error);
-        Error::text(Kind::Policy, format!("cannot resolve path '{}': {reason}", path.display()))
-    })
+    let refuse =
+        |reason: &str| Error::text(Kind::Policy, format!("cannot resolve path '{}': {reason}", path.display()));
+    match walk(path) {
+        Ok(found) => Ok(found.end),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            beyond(path).map(|(found, rest)| found.end.join(rest)).map_err(refuse)
+        }
+        Err(error) => Err(refuse(&describe(&error))),
+    }
 }

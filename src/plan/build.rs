@@ -10,13 +10,13 @@ use std::path::{Component, Path, PathBuf};
 use super::base;
 use super::env::{Jobserver, jobserver};
 use super::hidden::{self, Ground, Scan};
-use super::links::{Link, Walk, walk, walk_from};
+use super::links::{Link, Walk, beyond, reason, walk, walk_from};
 use super::target::{Needed, Target};
 use super::view::{FileKind, Own, Rule, View};
 use crate::error::{Error, Kind, Result};
 use crate::host::Host;
 use crate::policy::hidden::Shown;
-use crate::policy::{Access, Grant, Hidden, Missing, PathRule, Policy};
+use crate::policy::{Access, Grant, Hidden, Missing, Origin, PathRule, Policy};
 use crate::sys::process::describe;
 
 /// Up to this size a system file is copied into the view instead of being mounted there, in bytes.
@@ -112,16 +112,14 @@ impl<'a> Builder<'a> {
         let found = match walk(&path) {
             Ok(found) => found,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                beyond(&path).map_err(refuse)?;
                 return match grant.missing {
                     Missing::Skip => {
                         self.notes.push(format!("'{}' ({option}) does not exist and is left out", path.display()));
                         Ok(())
                     }
                     Missing::Create => self.create(&path).map_err(refuse),
-                    Missing::Refuse => Err(refuse("no such file or directory").hint(match grant.access {
-                        Access::Read => "--read-try skips what does not exist",
-                        Access::Write => "--create-missing makes the directory, --write-try skips what does not exist",
-                    })),
+                    Missing::Refuse => Err(hinted(refuse(&reason(&path, &error)), if_missing(grant))),
                 };
             }
             Err(error) => return Err(refuse(&describe(&error))),
@@ -130,11 +128,16 @@ impl<'a> Builder<'a> {
             return Err(refuse("the sandbox has its own; single device nodes below /dev can be granted"));
         }
         if grant.file_only && found.metadata.is_dir() {
-            return Err(refuse("is a directory, expected a file"));
+            return Err(refuse("is a directory, expected a file").hint("write_roots is the key for directories"));
         }
         if rule == Rule::Read && reserved(&found.end) && found.end != Path::new(base::SHARED) {
-            return Err(refuse("a read-only mount keeps nobody from writing to a device")
-                .hint(format!("--write '{}' grants it", grant.path.display())));
+            let error = refuse("a read-only mount keeps nobody from writing to a device");
+            return Err(error.hint(match grant.origin {
+                Origin::Flag(_) => format!("--write '{}' grants it", grant.path.display()),
+                Origin::Default | Origin::Profile(_) | Origin::File(_) | Origin::Payload => {
+                    "write_roots grants it".into()
+                }
+            }));
         }
         self.add(&found, rule);
         Ok(())
@@ -157,7 +160,7 @@ impl<'a> Builder<'a> {
             )
         };
         let path = expand(&rule.path, self.host, Some(self.workdir))?;
-        let found = walk(&path).map_err(|error| refuse(&describe(&error)))?;
+        let found = walk(&path).map_err(|error| refuse(&reason(&path, &error)))?;
         if !found.metadata.file_type().is_socket() {
             return Err(refuse("not a socket"));
         }
@@ -175,6 +178,7 @@ impl<'a> Builder<'a> {
         let found = match walk(&path) {
             Ok(found) => found,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                beyond(&path).map_err(refuse)?;
                 self.notes.push(format!("'{}' ({option}) does not exist: nothing to hide", path.display()));
                 return Ok(());
             }
@@ -196,6 +200,7 @@ impl<'a> Builder<'a> {
         let found = match walk(&path) {
             Ok(found) => found,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                beyond(&path).map_err(refuse)?;
                 self.notes.push(format!(
                     "'{}' ({option}) does not exist: the target can make it where it may write",
                     path.display()
@@ -454,7 +459,7 @@ impl<'a> Builder<'a> {
                 && *rule != Rule::Hidden
             {
                 return Err(Error::text(
-                    Kind::NotFound,
+                    Kind::Hidden,
                     format!(
                         "cannot find '{}': '{}' exists on the host and is hidden by the mask on '{}'",
                         target.word.display(),
@@ -489,17 +494,33 @@ fn reserved(path: &Path) -> bool {
     base::RESERVED.iter().any(|tree| path.starts_with(tree)) && (path == shared || !path.starts_with(shared))
 }
 
+/// What helps where the path of a grant is missing, in the words of whoever asked for it.
+fn if_missing(grant: &Grant) -> Option<&'static str> {
+    Some(match (&grant.origin, grant.access, grant.file_only) {
+        (Origin::Default, ..) => return None,
+        (Origin::Payload, ..) => "nothing in a payload skips or makes what is missing: make it before the start",
+        (_, Access::Write, true) => "write_files makes no file: make it before the start, or grant its directory",
+        (Origin::Flag(_), Access::Read, _) => "--read-try skips what does not exist",
+        (Origin::Flag(_), Access::Write, false) => {
+            "--create-missing makes the directory, --write-try skips what does not exist"
+        }
+        (Origin::Profile(_) | Origin::File(_), Access::Read, _) => "read_roots_optional skips what does not exist",
+        (Origin::Profile(_) | Origin::File(_), Access::Write, false) => {
+            "write_roots_create makes the directory, write_roots_optional skips what does not exist"
+        }
+    })
+}
+
+fn hinted(error: Error, hint: Option<&str>) -> Error {
+    match hint {
+        Some(hint) => error.hint(hint),
+        None => error,
+    }
+}
+
 /// Where `path`, which does not exist, would be made: without links, and the links that lead there.
 fn place(path: &Path) -> std::result::Result<(Vec<Link>, PathBuf), &'static str> {
-    let nothing = "no such file or directory";
-    let (above, found) = path.ancestors().skip(1).find_map(|above| Some((above, walk(above).ok()?))).ok_or(nothing)?;
-    let rest = path.strip_prefix(above).map_err(|_| nothing)?;
-    if !found.metadata.is_dir() {
-        return Err("not a directory");
-    }
-    if rest.components().any(|part| part == Component::ParentDir) {
-        return Err("'..' below a directory that does not exist");
-    }
+    let (found, rest) = beyond(path)?;
     if rest.components().next().is_some_and(|name| std::fs::symlink_metadata(found.end.join(name)).is_ok()) {
         return Err("a link that leads nowhere");
     }

@@ -1,5 +1,7 @@
 //! Protections that a policy needs and a backend does not give.
 
+use std::borrow::Cow;
+
 use crate::backend::Backend;
 use crate::error::{Error, Kind, Result};
 use crate::policy::hidden::Shown;
@@ -26,6 +28,13 @@ fn needed(policy: &Policy, protection: Protection) -> bool {
         | Protection::Processes
         | Protection::Privileges
         | Protection::Environment => true,
+        Protection::Memory => policy.limits.memory.is_some(),
+        Protection::Cpu => policy.limits.cpu_time.is_some(),
+        Protection::Procs => policy.limits.max_procs.is_some(),
+        Protection::FileSize => policy.limits.max_file_size.is_some(),
+        Protection::OpenFiles => policy.limits.max_open_files.is_some(),
+        Protection::Output => policy.limits.max_output.is_some(),
+        Protection::Time => policy.limits.timeout.is_some(),
     }
 }
 
@@ -34,14 +43,14 @@ fn needed(policy: &Policy, protection: Protection) -> bool {
 /// `lost` are protections that the backend has in general and that this host takes away, with what is lost.
 ///
 /// `none` gives up what is only a default; what was asked for in so many words it refuses like everybody else.
-pub fn gaps(policy: &Policy, backend: Backend, lost: &[(Protection, &str)]) -> Result<Vec<Gap>> {
+pub fn gaps(policy: &Policy, backend: Backend, lost: &[(Protection, Cow<str>)]) -> Result<Vec<Gap>> {
     let mut gaps = Vec::new();
     let mut refused = Vec::new();
     for protection in Protection::ALL {
         let missing = match backend.strength(protection) {
             Strength::Enforced | Strength::Partial(_) => {
                 let Some((_, missing)) = lost.iter().find(|(which, _)| *which == protection) else { continue };
-                (*missing).to_owned()
+                missing.to_string()
             }
             Strength::Absent => format!("{backend} does not enforce it"),
         };

@@ -7,6 +7,8 @@ use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
+use crate::sys::process::describe;
+
 /// The kernel's own limit on the number of links, `MAXSYMLINKS`.
 const MAX_LINKS: usize = 40;
 
@@ -73,6 +75,38 @@ pub fn walk_from(start: &Path, path: &Path) -> io::Result<Walk> {
     }
     let metadata = metadata.map_or_else(|| fs::symlink_metadata(&end), Ok)?;
     Ok(Walk { links, end, metadata })
+}
+
+/// The deepest directory above `path`, which does not exist, and what is missing below it.
+///
+/// What is missing has no `..`: whoever writes `missing/../x` may mean `x`, and the system finds nothing by that name.
+pub fn beyond(path: &Path) -> Result<(Walk, &Path), &'static str> {
+    let nothing = "no such file or directory";
+    let (above, found) = path.ancestors().skip(1).find_map(|above| Some((above, walk(above).ok()?))).ok_or(nothing)?;
+    let rest = path.strip_prefix(above).map_err(|_| nothing)?;
+    if !found.metadata.is_dir() {
+        return Err("not a directory");
+    }
+    if rest.components().any(|part| part == Component::ParentDir) {
+        return Err("'..' below a directory that does not exist");
+    }
+    Ok((found, rest))
+}
+
+/// The link on the way of `path` that leads nowhere, in words: what a person has to look at when nothing is found.
+#[must_use]
+pub fn dangling(path: &Path) -> Option<String> {
+    let (link, text) = path.ancestors().find_map(|at| Some((at, fs::read_link(at).ok()?)))?;
+    let nowhere = fs::metadata(link).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+    nowhere.then(|| format!("'{}' is a link to '{}'", link.display(), text.display()))
+}
+
+/// What the system said about `path`, with the link in it that is the reason.
+#[must_use]
+pub fn reason(path: &Path, error: &io::Error) -> String {
+    let link = if error.kind() == io::ErrorKind::NotFound { dangling(path) } else { None };
+    let link = link.map(|link| format!(" ({link})")).unwrap_or_default();
+    format!("{}{link}", describe(error))
 }
 
 /// The names of `path` with the first one last; `.` and the root are left out.

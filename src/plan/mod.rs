@@ -4,6 +4,7 @@
 
 mod absolute;
 pub mod base;
+pub mod bounds;
 mod build;
 pub mod env;
 pub mod gap;
@@ -26,12 +27,14 @@ pub use resolve::resolve;
 pub use view::MountOp;
 
 use crate::backend::Backend;
-use crate::policy::Network;
+use crate::policy::{Limits, Network};
+use crate::stage::cgroup::Mechanism;
 use env::Environment;
 use target::Target;
 
 /// One run under one backend, decided to the last detail.
 #[derive(Debug)]
+#[allow(clippy::struct_excessive_bools, reason = "facts that have nothing to do with each other")]
 pub struct Plan {
     /// Who enforces it.
     pub backend: Backend,
@@ -63,6 +66,12 @@ pub struct Plan {
     pub keep_fds: BTreeSet<i32>,
     /// Grace between a termination signal and SIGKILL.
     pub kill_after: Duration,
+    /// How much it may use; what is not enforced here is no longer among them.
+    pub limits: Limits,
+    /// How the target's tree gets a control group, where a limit or the count of processor time takes one.
+    pub cgroup: Option<Mechanism>,
+    /// Whether the number of processes is bounded by a resource limit, which counts those of the sandbox only.
+    pub procs_by_rlimit: bool,
     /// What is not enforced, by consent.
     pub gaps: Vec<Gap>,
     /// What a careful caller should hear of.
@@ -87,6 +96,22 @@ impl Plan {
             | MountOp::EmptyFile { .. }
             | MountOp::ReadOnly { .. } => None,
         })
+    }
+
+    /// Whether the target can write what the host has at `path`, which is absolute and without links.
+    #[must_use]
+    pub fn lets_write(&self, path: &std::path::Path) -> bool {
+        // Deeper places come later.
+        let deciding = self.view.iter().rfind(|op| match op {
+            MountOp::Tmpfs { at, .. }
+            | MountOp::Bind { at, .. }
+            | MountOp::Copy { at, .. }
+            | MountOp::Proc { at }
+            | MountOp::Dev { at }
+            | MountOp::EmptyFile { at } => path.starts_with(at),
+            MountOp::Dir { .. } | MountOp::Link { .. } | MountOp::ReadOnly { .. } => false,
+        });
+        matches!(deciding, Some(MountOp::Bind { write: true, .. }))
     }
 
     /// Places of the host that the target can write.

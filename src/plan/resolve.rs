@@ -1,5 +1,6 @@
 //! From policy and host to a plan.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt;
@@ -7,13 +8,14 @@ use std::path::{Path, PathBuf};
 
 use nix::unistd::AccessFlags;
 
+use super::bounds::Bounds;
 use super::build::Builder;
 use super::env::{self, Inputs, Jobserver};
 use super::hidden::Scan;
-use super::links::walk;
+use super::links::{reason, walk};
 use super::target::Search;
 use super::view::{Own, Rule, View};
-use super::{Check, Plan, gap, target};
+use super::{Check, Plan, absolute, gap, target};
 use crate::backend::Backend;
 use crate::backend::bwrap::Features;
 use crate::error::{Error, Kind, Result};
@@ -22,18 +24,23 @@ use crate::policy::fs::DEFAULT_TMP_SIZE;
 use crate::policy::{Network, NewSession, Policy, Protection};
 use crate::sys;
 
+/// Protections that a backend has in general and that are missing here, each with what is lost.
+pub type Lost = Vec<(Protection, Cow<'static, str>)>;
+
 /// What differs between two attempts to start the same policy.
 #[derive(Clone, Copy, Debug)]
 pub struct Attempt {
     /// No new `/proc` can be mounted here: show the host's.
     pub host_processes: bool,
+    /// A control group that should have been possible could not be made: do without.
+    pub ungrouped: bool,
     /// What the `bwrap` at hand can do.
     pub features: Features,
 }
 
 impl Default for Attempt {
     fn default() -> Self {
-        Self { host_processes: false, features: Features::ALL }
+        Self { host_processes: false, ungrouped: false, features: Features::ALL }
     }
 }
 
@@ -62,6 +69,9 @@ pub fn resolve(
     let mut builder = Builder::new(host, &workdir);
     if has_view {
         builder.rules(policy)?;
+    } else {
+        // What cannot be resolved is a mistake, whoever would have held it.
+        absolute(policy, host)?;
     }
     let mut hidden = Scan::default();
     let target = target::resolve(&Search { word, path: &path, workdir: &workdir })?;
@@ -78,7 +88,8 @@ pub fn resolve(
     notes.extend(built);
     warnings.extend(hidden.warning.clone());
 
-    let lost = lost(attempt, scope_sockets);
+    let mut lost = lost(attempt, scope_sockets);
+    let Bounds { limits, cgroup, procs_by_rlimit } = Bounds::find(policy, backend, host, attempt, &mut lost);
     let gaps = gap::gaps(policy, backend, &lost)?;
     let tmp = has_view.then(|| temporary(&view));
     let visible = |path: &Path| !has_view || walk(path).is_ok_and(|found| view.shows(&found.end));
@@ -126,6 +137,9 @@ pub fn resolve(
         new_session: new_session(policy, host),
         keep_fds: keep_fds(policy, host, &mut warnings)?,
         kill_after: policy.kill_after,
+        limits,
+        cgroup,
+        procs_by_rlimit,
         gaps,
         warnings,
         notes,
@@ -146,7 +160,7 @@ pub(super) fn workdir(policy: &Policy, host: &Host) -> Result<PathBuf> {
         None => cwd?.clone(),
         Some(path) => super::build::expand(path, host, cwd.ok().map(PathBuf::as_path))?,
     };
-    let found = walk(&written).map_err(|error| refuse(&written, &sys::process::describe(&error)))?;
+    let found = walk(&written).map_err(|error| refuse(&written, &reason(&written, &error)))?;
     if !found.metadata.is_dir() {
         return Err(refuse(&written, &"not a directory"));
     }
@@ -156,18 +170,18 @@ pub(super) fn workdir(policy: &Policy, host: &Host) -> Result<PathBuf> {
 }
 
 /// What this host, or this attempt, takes away from the backend.
-fn lost(attempt: Attempt, scope_sockets: bool) -> Vec<(Protection, &'static str)> {
+fn lost(attempt: Attempt, scope_sockets: bool) -> Lost {
     let mut lost = Vec::new();
     if attempt.host_processes {
         lost.push((
             Protection::Processes,
-            "/proc of the host shows through, with the command lines of all its processes",
+            "/proc of the host shows through, with the command lines of all its processes".into(),
         ));
     }
     if scope_sockets && !sys::landlock::scopes(sys::landlock::version()) {
         lost.push((
             Protection::Sockets,
-            "abstract sockets of the host stay reachable with --net host on a kernel without Landlock ABI 6",
+            "abstract sockets of the host stay reachable with --net host on a kernel without Landlock ABI 6".into(),
         ));
     }
     lost
@@ -209,7 +223,10 @@ fn refuse_directories(host: &Host) -> Result<()> {
 fn keep_fds(policy: &Policy, host: &Host, warnings: &mut Vec<String>) -> Result<BTreeSet<i32>> {
     let mut keep = policy.keep_fds.clone();
     if let Some(closed) = keep.iter().find(|fd| !sys::fd::is_open(**fd)) {
-        return Err(Error::text(Kind::Policy, format!("cannot keep descriptor {closed} (--keep-fd): it is not open")));
+        return Err(Error::text(
+            Kind::Policy,
+            format!("cannot keep descriptor {closed} (--keep-fd, keep_fds): it is not open"),
+        ));
     }
     if policy.keep_jobserver {
         match host.variable("MAKEFLAGS").and_then(env::jobserver) {

@@ -3,10 +3,14 @@
 //! Words and files become rules here, checked once. Nothing here knows the caller's environment: `plan::env` applies the
 //! rules. Error texts never hold a value that came from a file.
 
+use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 
 use anyhow::{Result, anyhow, bail};
+
+use super::Origin;
 
 /// How every internal variable of ours begins; such a name is refused in every form.
 pub const INTERNAL_PREFIX: &str = "SANDBOX_RUN_";
@@ -25,6 +29,22 @@ pub enum EnvRule {
     Set(EnvName, OsString),
 }
 
+/// A rule about the environment and who asked for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EnvEntry {
+    /// What was asked for.
+    pub rule: EnvRule,
+    /// Who asked.
+    pub origin: Origin,
+}
+
+impl EnvEntry {
+    /// The rules, all of them from `origin`.
+    pub fn all(rules: impl IntoIterator<Item = EnvRule>, origin: &Origin) -> impl Iterator<Item = Self> {
+        rules.into_iter().map(|rule| Self { rule, origin: origin.clone() })
+    }
+}
+
 /// Variables that hold the private temporary directory.
 pub const TEMPORARY: [&str; 4] = ["TEMP", "TEMPDIR", "TMP", "TMPDIR"];
 
@@ -32,7 +52,7 @@ pub const TEMPORARY: [&str; 4] = ["TEMP", "TEMPDIR", "TMP", "TMPDIR"];
 #[must_use]
 pub fn exactly(names: impl IntoIterator<Item = EnvName>) -> Vec<EnvRule> {
     let beside = TEMPORARY.map(|name| EnvName(name.to_owned()));
-    let names: std::collections::BTreeSet<EnvName> = names.into_iter().chain(beside).collect();
+    let names: BTreeSet<EnvName> = names.into_iter().chain(beside).collect();
     names.into_iter().map(EnvRule::Pass).collect()
 }
 
@@ -42,7 +62,18 @@ pub struct EnvPolicy {
     /// Whether the default allowlist applies beneath the rules.
     pub defaults: bool,
     /// In the order given; the last rule about a name wins.
-    pub rules: Vec<EnvRule>,
+    pub rules: Vec<EnvEntry>,
+}
+
+impl EnvPolicy {
+    /// The rules that count, in their order: of several about the same word only the last.
+    #[must_use]
+    pub fn deciding(&self) -> Vec<&EnvEntry> {
+        let mut words = BTreeSet::new();
+        let mut last: Vec<_> = self.rules.iter().rev().filter(|entry| words.insert(entry.rule.subject())).collect();
+        last.reverse();
+        last
+    }
 }
 
 /// A variable name that can be passed or set: `[A-Za-z_][A-Za-z0-9_]*`, and none of our own.
@@ -83,6 +114,15 @@ impl EnvRule {
     pub fn parse(word: &OsStr) -> Result<Self> {
         parse_word(word.as_encoded_bytes())
             .map_err(|fault| anyhow!("cannot use '{}' for the environment: {fault}", Quoted(word)))
+    }
+
+    /// What the rule is about, never a value: `NAME` or `PREFIX_*`.
+    #[must_use]
+    pub fn subject(&self) -> Cow<'_, str> {
+        match self {
+            Self::Pass(name) | Self::Set(name, _) => Cow::Borrowed(name.as_str()),
+            Self::PassPrefix(prefix) => Cow::Owned(format!("{prefix}*")),
+        }
     }
 }
 
@@ -234,6 +274,17 @@ mod tests {
         assert_eq!(rule("MY_*"), EnvRule::PassPrefix("MY_".into()));
         assert_eq!(rule("__*"), EnvRule::PassPrefix("__".into()));
         assert_eq!(rule("A_B=x"), set("A_B", "x"));
+    }
+
+    #[test]
+    fn of_rules_about_one_word_the_last_decides() {
+        let entry = |(word, origin)| EnvEntry { rule: rule(word), origin: Origin::Flag(origin) };
+        let words =
+            [("A=1", "1"), ("A_*", "2"), ("A_B=1", "3"), ("A", "4"), ("A_*", "5"), ("A_B=2", "6"), ("A=3", "7")];
+        let policy = EnvPolicy { defaults: true, rules: words.map(entry).into() };
+        let deciding: Vec<_> =
+            policy.deciding().iter().map(|entry| (entry.rule.subject(), entry.origin.to_string())).collect();
+        assert_eq!(deciding, [("A_*", "5"), ("A_B", "6"), ("A", "7")].map(|(word, by)| (word.into(), by.to_owned())));
     }
 
     #[test]

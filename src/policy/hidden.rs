@@ -1,7 +1,7 @@
 //! Which names that begin with a dot are visible below the working directory and grants.
 
 use std::collections::BTreeSet;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 
 /// What to do when a scan reaches its limit before its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +36,12 @@ pub enum Shown {
     All,
     /// These, each a single path component.
     Names(BTreeSet<OsString>),
+}
+
+/// Whether a file of this name is hidden at all.
+#[must_use]
+pub fn is_hidden(name: &OsStr) -> bool {
+    name.as_encoded_bytes().starts_with(b".")
 }
 
 /// The rule about hidden names.

@@ -6,6 +6,7 @@
 pub mod env;
 pub mod fs;
 pub mod hidden;
+pub mod limits;
 pub mod protection;
 pub mod units;
 
@@ -14,9 +15,10 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-pub use env::EnvPolicy;
+pub use env::{EnvEntry, EnvPolicy};
 pub use fs::{Access, FileRules, Grant, Missing, PathRule};
 pub use hidden::Hidden;
+pub use limits::Limits;
 pub use protection::Protection;
 
 use crate::backend::Backend;
@@ -104,6 +106,8 @@ pub struct Policy {
     pub new_session: NewSession,
     /// Grace between a termination signal to us and SIGKILL to everything inside.
     pub kill_after: std::time::Duration,
+    /// How much the target may use.
+    pub limits: Limits,
     /// Which names that begin with a dot stay visible.
     pub hidden: Hidden,
     /// Who decided each single setting, by the key of policy files; what is missing here is the default.

@@ -22,11 +22,25 @@ pub enum Protection {
     Privileges,
     /// Only allowed variables are inherited.
     Environment,
+    /// The tree uses no more memory than its limit.
+    Memory,
+    /// Processor time ends at its limit.
+    Cpu,
+    /// There are no more processes than the limit.
+    Procs,
+    /// No file grows beyond the limit.
+    FileSize,
+    /// No process has more descriptors than the limit.
+    OpenFiles,
+    /// No more output than the limit is passed on.
+    Output,
+    /// The run ends at its time limit, with everything in it.
+    Time,
 }
 
 impl Protection {
     /// All of them, in the order of the tables.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 15] = [
         Self::FilesRead,
         Self::FilesWrite,
         Self::Masks,
@@ -35,6 +49,13 @@ impl Protection {
         Self::Processes,
         Self::Privileges,
         Self::Environment,
+        Self::Memory,
+        Self::Cpu,
+        Self::Procs,
+        Self::FileSize,
+        Self::OpenFiles,
+        Self::Output,
+        Self::Time,
     ];
 
     /// The word on the command line and in tables.
@@ -49,6 +70,13 @@ impl Protection {
             Self::Processes => "processes",
             Self::Privileges => "privileges",
             Self::Environment => "environment",
+            Self::Memory => "memory",
+            Self::Cpu => "cpu",
+            Self::Procs => "procs",
+            Self::FileSize => "file-size",
+            Self::OpenFiles => "open-files",
+            Self::Output => "output",
+            Self::Time => "time",
         }
     }
 }
@@ -70,6 +98,10 @@ impl FromStr for Protection {
         Self::ALL.into_iter().find(|p| p.word() == text).ok_or(UnknownProtection)
     }
 }
+
+/// What is missing where processor time is a resource limit.
+pub const PER_PROCESS: &str =
+    "where no control group can be made, each process has its own count, and a fork begins a new one";
 
 /// How far a backend enforces one protection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

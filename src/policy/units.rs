@@ -6,6 +6,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use super::limits::Floor;
+
 /// A number of bytes: a whole number, alone or with `K M G T` or `KiB MiB GiB TiB`, both powers of 1024.
 ///
 /// `KB` is no unit here, since half of the world reads it as 1000.
@@ -14,7 +16,7 @@ pub struct Size(u64);
 
 impl Size {
     /// The size of a memory page: no file system holds anything in less.
-    pub const PAGE: Self = Self(4096);
+    pub const PAGE: Floor = Floor::new(4096, "is less than one page (4K)");
 
     /// The number of bytes.
     #[must_use]

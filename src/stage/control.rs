@@ -7,7 +7,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use nix::sys::signal::Signal;
 use nix::sys::socket::{
-    AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType, recvmsg, sendmsg, socketpair,
+    AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType, UnixCredentials, recvmsg,
+    sendmsg, setsockopt, socketpair, sockopt::PassCred,
 };
 
 /// Signals that are for the target when they come to us.
@@ -53,10 +54,12 @@ pub enum Step {
     Workdir,
     /// Loading the system-call filter.
     Filter,
+    /// Setting resource limits.
+    Limits,
 }
 
 impl Step {
-    const ALL: [Self; 12] = [
+    const ALL: [Self; 13] = [
         Self::Handle,
         Self::NotIsolated,
         Self::Privileges,
@@ -69,6 +72,7 @@ impl Step {
         Self::Session,
         Self::Workdir,
         Self::Filter,
+        Self::Limits,
     ];
 
     /// The step with this number; one that no inner stage sends counts as [`Step::Fork`].
@@ -93,6 +97,7 @@ impl Step {
             Self::Session => "make a new session",
             Self::Workdir => "go to the working directory",
             Self::Filter => "load the system-call filter",
+            Self::Limits => "set the resource limits",
         }
     }
 }
@@ -110,7 +115,9 @@ pub enum Report {
     Ready,
     /// From here on the target may run: whatever comes, no other attempt may follow.
     Executing,
-    /// The target runs; a handle on it goes along.
+    /// This process is about to become the target; the kernel adds its number.
+    Target,
+    /// The target runs.
     Started,
     /// The target stopped.
     Stopped,
@@ -135,6 +142,7 @@ impl Report {
             Self::Ready => (7, 0, 0),
             Self::Continued => (8, 0, 0),
             Self::Executing => (9, 0, 0),
+            Self::Target => (10, 0, 0),
         };
         let mut record = [tag, step, 0, 0, 0, 0];
         record[2..].copy_from_slice(&value.to_ne_bytes());
@@ -154,14 +162,27 @@ impl Report {
             7 => Some(Self::Ready),
             8 => Some(Self::Continued),
             9 => Some(Self::Executing),
+            10 => Some(Self::Target),
             _ => None,
         }
     }
 }
 
+/// A report as it arrives.
+#[derive(Debug)]
+pub struct Message {
+    /// What is said.
+    pub report: Report,
+    /// The handle that came with it.
+    pub handle: Option<OwnedFd>,
+    /// Number of the process that said it, as the kernel knows it here, be it gone or not.
+    pub sender: i32,
+}
+
 /// The two ends: outer, inner. Both close-on-exec.
 pub fn pair() -> nix::Result<(Outer, Inner)> {
     let (outer, inner) = socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC)?;
+    setsockopt(&outer, PassCred, &true)?;
     Ok((Outer(outer), Inner(inner)))
 }
 
@@ -170,11 +191,13 @@ pub fn pair() -> nix::Result<(Outer, Inner)> {
 pub struct Outer(OwnedFd);
 
 impl Outer {
-    /// The next report and the handle that came with it; `None` at the end.
-    pub fn receive(&self) -> io::Result<Option<(Report, Option<OwnedFd>)>> {
+    /// The next report and what came with it; `None` at the end.
+    pub fn receive(&self) -> io::Result<Option<Message>> {
         let mut record = [0_u8; 6];
-        let mut space = nix::cmsg_space!([std::os::fd::RawFd; 1]);
-        let (length, handle) = {
+        let mut space = nix::cmsg_space!([std::os::fd::RawFd; 1], UnixCredentials);
+        let mut handle = None;
+        let mut sender = 0;
+        let length = {
             let mut parts = [IoSliceMut::new(&mut record)];
             let received = recvmsg::<()>(self.0.as_raw_fd(), &mut parts, Some(&mut space), MsgFlags::MSG_CMSG_CLOEXEC);
             let received = match received {
@@ -183,14 +206,23 @@ impl Outer {
                 Err(nix::errno::Errno::ECONNRESET) => return self.receive(),
                 Err(errno) => return Err(errno.into()),
             };
-            (received.bytes, received.cmsgs().ok().and_then(|mut all| all.find_map(descriptor)))
+            for message in received.cmsgs().into_iter().flatten() {
+                match message {
+                    ControlMessageOwned::ScmRights(fds) => {
+                        handle = fds.into_iter().next().and_then(crate::sys::fd::adopt);
+                    }
+                    ControlMessageOwned::ScmCredentials(credentials) => sender = credentials.pid(),
+                    _ => {}
+                }
+            }
+            received.bytes
         };
         if length == 0 {
             return Ok(None);
         }
         let report = (length == record.len()).then(|| Report::decode(record)).flatten();
         report
-            .map(|report| Some((report, handle)))
+            .map(|report| Some(Message { report, handle, sender }))
             .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "a record that no inner stage sends"))
     }
 
@@ -200,13 +232,6 @@ impl Outer {
         let parts = [IoSlice::new(&record)];
         sendmsg::<()>(self.0.as_raw_fd(), &parts, &[], MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT, None)?;
         Ok(())
-    }
-}
-
-fn descriptor(message: ControlMessageOwned) -> Option<OwnedFd> {
-    match message {
-        ControlMessageOwned::ScmRights(fds) => fds.into_iter().next().and_then(crate::sys::fd::adopt),
-        _ => None,
     }
 }
 
@@ -272,7 +297,7 @@ mod tests {
         inner.report(Report::Exited(7), None).unwrap();
         outer.signal(1).unwrap();
         drop(inner);
-        let reports: Vec<_> = std::iter::from_fn(|| outer.receive().unwrap()).map(|(report, _)| report).collect();
+        let reports: Vec<_> = std::iter::from_fn(|| outer.receive().unwrap()).map(|message| message.report).collect();
         assert_eq!(reports, [Report::Started, Report::Exited(7)]);
     }
 }

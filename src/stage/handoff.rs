@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::rlimits::Rlimits;
 use crate::plan::{Check, MountOp, Plan};
 use crate::policy::Network;
 use crate::sys;
@@ -39,6 +40,8 @@ pub struct Header {
     pub isolation: Option<Isolation>,
     /// Whether the target is a script without `#!`, which the shell runs.
     pub by_shell: bool,
+    /// Resource limits of the target.
+    pub rlimits: Rlimits,
     /// Start nothing: report that everything would be ready.
     pub rehearsal: bool,
     /// How many of the strings are arguments, variables, checks (one file and its path each) and writable places.

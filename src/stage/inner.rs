@@ -132,14 +132,11 @@ fn run(handoff: &Handoff, control: &Inner) -> Result<i32, Failure> {
     // What was sent to the process group so far is not for this process, and there was no target to have it.
     while let Ok(Some(_)) = signals.read_signal() {}
     control.report(Report::Executing, None).at(Step::Handle)?;
-    let target = sys::process::fork(|| start(handoff, &streams, errors.into())).at(Step::Fork)?;
+    let target = sys::process::fork(|| start(handoff, control, &streams, errors.into())).at(Step::Fork)?;
     drop(streams);
     release_descriptors(header.keep.iter().copied(), header.isolation.is_none()).at(Step::Descriptors)?;
     match outcome_of_start(outcome)? {
-        None => {
-            let handle = sys::pidfd::PidFd::open(target.as_raw()).at(Step::Handle)?;
-            control.report(Report::Started, Some(handle.as_fd())).at(Step::Handle)?;
-        }
+        None => control.report(Report::Started, None).at(Step::Handle)?,
         Some(errno) => {
             control.report(Report::NotExecuted(errno), None).at(Step::Handle)?;
             return Ok(FAILED);
@@ -222,7 +219,9 @@ fn release_descriptors(keep: impl Iterator<Item = RawFd>, streams_too: bool) -> 
 }
 
 /// In the child: everything between fork and exec. Never returns; failures go into the pipe.
-fn start(handoff: &Handoff, streams: &[Option<OwnedFd>; 3], errors: File) -> Infallible {
+fn start(handoff: &Handoff, control: &Inner, streams: &[Option<OwnedFd>; 3], errors: File) -> Infallible {
+    // Only its number is lost when nobody hears it.
+    let _told = control.report(Report::Target, None);
     let failure = prepare(handoff, streams).err().unwrap_or_else(|| {
         let errno = execute(handoff);
         Failure(Step::Fork, errno as i32)
@@ -251,12 +250,17 @@ fn prepare(handoff: &Handoff, streams: &[Option<OwnedFd>; 3]) -> Result<(), Fail
     }
     nix::unistd::chdir(&handoff.workdir).at(Step::Workdir)?;
     sys::signals::restore(&header.inherited).at(Step::Signals)?;
-    if let Some(isolation) = &header.isolation {
-        wall(handoff, isolation).map_err(|_| Failure(Step::Landlock, 0))?;
-        let own_group = !header.new_session && !sys::landlock::scopes(isolation.landlock);
-        sys::filter::load(&seccomp::program(own_group)).at(Step::Filter)?;
-    }
-    Ok(())
+    let Some(isolation) = &header.isolation else {
+        // Nothing else ends it when this process is killed together with the outer stage.
+        nix::sys::prctl::set_pdeathsig(Signal::SIGKILL).at(Step::Signals)?;
+        return header.rlimits.apply().at(Step::Limits);
+    };
+    wall(handoff, isolation).map_err(|_| Failure(Step::Landlock, 0))?;
+    let own_group = !header.new_session && !sys::landlock::scopes(isolation.landlock);
+    let filter = seccomp::program(own_group);
+    // As late as can be: what comes before needs descriptors and memory of its own.
+    header.rlimits.apply().at(Step::Limits)?;
+    sys::filter::load(&filter).at(Step::Filter)
 }
 
 /// Lets the target write where the view can be written and into the descriptors that it was given for writing, and nowhere

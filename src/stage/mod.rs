@@ -1,10 +1,14 @@
 //! Carrying a launch out: the outer stage on the host, the inner stage inside, and what passes between them.
 
+pub mod account;
+pub mod cgroup;
 pub mod control;
 pub mod handoff;
 pub mod inner;
 pub mod outcome;
 pub mod outer;
+pub mod output;
+pub mod rlimits;
 pub mod supervise;
 pub mod terminal;
 pub mod traces;

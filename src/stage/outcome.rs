@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io;
 
+use super::cgroup::Wants;
 use super::control::Step;
 use crate::exit::Status;
 use crate::sys::process::describe;
@@ -29,6 +30,8 @@ pub struct Reason {
     pub said: String,
     /// Whether it was still at it when its time was over.
     pub hung: bool,
+    /// Whether it is the control group that could not be had.
+    pub group: bool,
 }
 
 impl fmt::Display for Reason {
@@ -42,13 +45,26 @@ impl fmt::Display for Reason {
 impl Reason {
     /// What we could not do on the way to the launcher.
     pub(super) fn of(what: &str, error: &io::Error) -> Self {
-        Self { step: None, text: format!("cannot {what}: {}", describe(error)), said: String::new(), hung: false }
+        Self {
+            step: None,
+            text: format!("cannot {what}: {}", describe(error)),
+            said: String::new(),
+            hung: false,
+            group: false,
+        }
+    }
+}
+
+impl Reason {
+    /// There is no control group after all, although one looked possible.
+    pub(super) fn without_group(wants: &Wants, error: &io::Error) -> Self {
+        Self { group: true, ..Self::of(&format!("limit {}", wants.subject()), error) }
     }
 }
 
 impl From<io::Error> for Reason {
     fn from(error: io::Error) -> Self {
-        Self { step: None, text: describe(&error), said: String::new(), hung: false }
+        Self { step: None, text: describe(&error), said: String::new(), hung: false, group: false }
     }
 }
 

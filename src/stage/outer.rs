@@ -9,9 +9,13 @@ use std::os::unix::ffi::OsStrExt;
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 
-use super::control::{self, FORWARDED};
+use super::account::Account;
+use super::cgroup::{Group, Wants};
+use super::control::{self, FORWARDED, Report, Step};
 use super::handoff::{self, Header, MARKER};
 use super::outcome::{Outcome, Reason};
+use super::output::{Output, Wish};
+use super::rlimits::Rlimits;
 use super::supervise::{self, Messages, Started};
 use super::terminal::Terminal;
 use super::traces;
@@ -35,29 +39,44 @@ pub fn settle() -> io::Result<()> {
     Ok(())
 }
 
-/// Carries `launch` out and waits for the end. `rehearsal` builds everything and starts nothing.
+/// What to do with a launch.
+#[derive(Clone, Copy, Debug)]
+pub enum Mode {
+    /// Start the target, and treat its output so.
+    Run(Wish),
+    /// Build everything and start nothing.
+    Rehearse,
+}
+
+/// Carries `launch` out and waits for the end.
 #[must_use]
-pub fn run(plan: &Plan, launch: &Launch, host: &Host, rehearsal: bool) -> Outcome {
+pub fn run(plan: &Plan, launch: &Launch, host: &Host, mode: Mode) -> (Outcome, Account) {
     let terminal = Terminal::of(host, plan.new_session);
-    let outcome = match start(plan, launch, host, rehearsal) {
+    let (outcome, account) = match start(plan, launch, host, mode) {
         Ok(started) => supervise::watch(plan, host, started, terminal),
-        Err(reason) => Outcome::NotStarted(reason),
+        Err(reason) => (Outcome::NotStarted(reason), Account::default()),
     };
     if matches!(outcome, Outcome::NotStarted(_)) {
         traces::clear(plan);
     }
-    outcome
+    (outcome, account)
 }
 
-fn start(plan: &Plan, launch: &Launch, host: &Host, rehearsal: bool) -> Result<Started, Reason> {
+fn start(plan: &Plan, launch: &Launch, host: &Host, mode: Mode) -> Result<Started, Reason> {
     for directory in &plan.create {
         std::fs::create_dir_all(directory)?;
     }
     let watched: SigSet = FORWARDED.iter().copied().chain([Signal::SIGCHLD]).collect();
     let signals = SignalFd::with_flags(&watched, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
     let (outer, inner) = control::pair()?;
-    let streams = Streams::duplicate(host)?;
+    let mut streams = Streams::duplicate(host)?;
+    let output = match mode {
+        Mode::Run(wish) => Output::install(plan, wish, &mut streams.0)?,
+        Mode::Rehearse => None,
+    };
+    let rehearsal = matches!(mode, Mode::Rehearse);
     let messages = sys::fd::scratch(c"messages")?;
+    let group = group(plan)?;
     let header = Header {
         nonce: nonce()?,
         control: inner.as_fd().as_raw_fd(),
@@ -72,6 +91,7 @@ fn start(plan: &Plan, launch: &Launch, host: &Host, rehearsal: bool) -> Result<S
             Launch::InProcess => None,
         },
         by_shell: plan.target.script_without_shebang,
+        rlimits: Rlimits::of(plan),
         rehearsal,
         counts: [plan.argv.len(), plan.environment.vars.len(), plan.checks.len(), plan.walls().count()],
         checks: plan.checks.iter().map(|check| (check.device, check.inode, check.same)).collect(),
@@ -81,28 +101,51 @@ fn start(plan: &Plan, launch: &Launch, host: &Host, rehearsal: bool) -> Result<S
         Launch::Program(command) => {
             let mut passed = Passed::default();
             let marker = format!("{MARKER}={} {}", file.as_raw_fd(), header.nonce);
-            let prepared = Prepared::new(command, &marker, &mut passed)?;
+            let prepared = Prepared::new(command, &marker, group.as_ref(), &mut passed)?;
             passed.files.extend([file, inner.into()]);
             passed.files.extend(streams.into_files());
             let keep: Vec<RawFd> = plan.keep_fds.iter().copied().collect();
             let messages = messages.as_fd();
-            sys::process::fork(|| prepared.execute(&passed, &keep, messages))?
+            sys::process::fork(|| prepared.execute(&passed, &keep, group.as_ref(), messages))?
         }
         Launch::InProcess => {
             let handoff = handoff::read(&file, &header.nonce)
                 .ok_or_else(|| io::Error::other("the hand-off cannot be read back"))?;
             // The copy adopts its own duplicates of the streams by number and never returns here. Our end of the socket
             // is not for it: with that it would never see that we are gone.
-            let ours = outer.as_fd().as_raw_fd();
+            let mut ours = vec![outer.as_fd().as_raw_fd()];
+            ours.extend(output.iter().flat_map(Output::descriptors));
             let launcher = sys::process::fork(|| {
-                drop(sys::fd::adopt(ours));
+                for number in ours {
+                    drop(sys::fd::adopt(number));
+                }
+                if let Some(Err(error)) = group.as_ref().map(Group::enter) {
+                    let errno = error.raw_os_error().unwrap_or(0);
+                    let _told = inner.report(Report::Failed(Step::Limits, errno), None);
+                    sys::process::exit_now(125);
+                }
                 super::inner::in_process(&handoff, &inner)
             })?;
             drop(streams);
             launcher
         }
     };
-    Ok(Started { launcher, control: outer, signals, messages: Messages(messages), rehearsal })
+    Ok(Started { launcher, control: outer, signals, messages: Messages(messages), output, group, rehearsal })
+}
+
+/// The control group of the run, if it is to have one.
+fn group(plan: &Plan) -> Result<Option<Group>, Reason> {
+    let Some(mechanism) = &plan.cgroup else { return Ok(None) };
+    let wants = Wants::of(plan);
+    match Group::create(mechanism, &wants) {
+        Ok(group) => Ok(Some(group)),
+        Err(error) if wants.is_limit() => Err(Reason::without_group(&wants, &error)),
+        // Only counts, and processor time is limited for each process anyway.
+        Err(error) => {
+            tracing::debug!("no control group: {error}");
+            Ok(None)
+        }
+    }
 }
 
 /// Sixteen random bytes in hexadecimal.
@@ -149,7 +192,8 @@ struct Prepared {
 }
 
 impl Prepared {
-    fn new(command: &Command, marker: &str, passed: &mut Passed) -> io::Result<Self> {
+    /// With `group` the launcher may have to be started by another program.
+    fn new(command: &Command, marker: &str, group: Option<&Group>, passed: &mut Passed) -> io::Result<Self> {
         let mut list = Vec::new();
         for word in &command.options {
             list.extend_from_slice(render(word, passed)?.as_bytes());
@@ -159,6 +203,20 @@ impl Prepared {
         let number = options.as_raw_fd();
         passed.files.push(options);
         let mut argv = vec![c_string(command.program.as_os_str())?];
+        let mut program = argv[0].clone();
+        // Pruned to nothing else: what a launcher is started with can be read in /proc by the target.
+        let mut environment = vec![c_string(marker.as_ref())?];
+        if let Some((starter, words, variables)) = group.and_then(Group::prefix) {
+            program = c_string(starter.as_os_str())?;
+            argv.splice(0..0, [program.clone()]);
+            for (at, word) in (1..).zip(&words) {
+                argv.insert(at, c_string(word)?);
+            }
+            for (name, mut value) in variables {
+                value = [name, value].join("=".as_ref());
+                environment.push(c_string(&value)?);
+            }
+        }
         for word in &command.arguments {
             let text = match word {
                 Word::Fd(launch::File::Options) => number.to_string().into(),
@@ -166,18 +224,19 @@ impl Prepared {
             };
             argv.push(c_string(&text)?);
         }
-        Ok(Self {
-            program: c_string(command.program.as_os_str())?,
-            argv,
-            // Pruned to nothing: what a launcher is started with can be read in /proc by the target.
-            environment: vec![c_string(marker.as_ref())?],
-        })
+        Ok(Self { program, argv, environment })
     }
 
     /// In the child: becomes the launcher. Says why not on the descriptor that is its standard error.
-    fn execute(&self, passed: &Passed, keep: &[RawFd], messages: std::os::fd::BorrowedFd) -> std::convert::Infallible {
+    fn execute(
+        &self,
+        passed: &Passed,
+        keep: &[RawFd],
+        group: Option<&Group>,
+        messages: std::os::fd::BorrowedFd,
+    ) -> std::convert::Infallible {
         use std::io::Write;
-        let (what, reason) = self.become_launcher(passed, keep, messages);
+        let (what, reason) = self.become_launcher(passed, keep, group, messages);
         let text = sys::process::reason(reason.raw_os_error().unwrap_or(0));
         let _told = writeln!(io::stderr(), "cannot {what} {}: {text}", self.program.to_string_lossy());
         sys::process::exit_now(125)
@@ -187,12 +246,14 @@ impl Prepared {
         &self,
         passed: &Passed,
         keep: &[RawFd],
+        group: Option<&Group>,
         messages: std::os::fd::BorrowedFd,
     ) -> (&'static str, io::Error) {
         let prepared = || -> io::Result<()> {
             // First, so that what goes wrong from here on is read as the launcher's words.
             sys::fd::place(messages, 2)?;
             sys::fd::silence(&[0, 1])?;
+            group.map_or(Ok(()), Group::enter)?;
             for fd in passed.files.iter().map(AsRawFd::as_raw_fd).chain(keep.iter().copied()) {
                 sys::fd::set_cloexec(fd, false)?;
             }

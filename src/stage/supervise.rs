@@ -2,10 +2,13 @@
 //!
 //! Nothing here depends on a process inside being honest: a kill goes to process 1 of the sandbox by its handle.
 
+mod burial;
+mod limits;
+
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::fd::AsFd;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -13,16 +16,21 @@ use nix::sys::signal::{Signal, kill, raise};
 use nix::sys::signalfd::SignalFd;
 use nix::unistd::Pid;
 
-use super::control::{Outer, Report};
+use limits::{Cpu, wake_at};
+
+use super::account::{Account, End, Usage};
+use super::cgroup::Group;
+use super::control::{Message, Outer, Report};
 use super::outcome::{Outcome, Reason};
+use super::output::Output;
 use super::terminal::Terminal;
 use super::traces;
 use crate::exit::Status;
 use crate::host::Host;
 use crate::plan::Plan;
+use crate::policy::limits::Limit;
 use crate::sys;
 use crate::sys::pidfd::PidFd;
-use crate::sys::process::{Change, changed_child};
 
 /// How long a launcher may take until the target runs. Ample: a start takes milliseconds, and hundreds at once seconds.
 const SETUP: Duration = Duration::from_secs(10);
@@ -47,6 +55,10 @@ pub struct Started {
     pub signals: SignalFd,
     /// The launcher's standard error.
     pub messages: Messages,
+    /// The target's output, where it goes through us.
+    pub output: Option<Output>,
+    /// The control group of the run.
+    pub group: Option<Group>,
     /// Whether no target is to be started.
     pub rehearsal: bool,
 }
@@ -70,8 +82,8 @@ impl Messages {
 
 /// Watches until the target has ended and nothing of the run is left.
 #[must_use]
-pub fn watch(plan: &Plan, host: &Host, started: Started, terminal: Option<Terminal>) -> Outcome {
-    let Started { launcher, control, signals, messages, rehearsal } = started;
+pub fn watch(plan: &Plan, host: &Host, started: Started, terminal: Option<Terminal>) -> (Outcome, Account) {
+    let Started { launcher, control, signals, messages, output, group, rehearsal } = started;
     let mut watch = Watch {
         plan,
         host,
@@ -79,6 +91,8 @@ pub fn watch(plan: &Plan, host: &Host, started: Started, terminal: Option<Termin
         control: Some(control),
         signals,
         messages,
+        output,
+        group,
         rehearsal,
         init: None,
         phase: Phase::Starting,
@@ -87,6 +101,11 @@ pub fn watch(plan: &Plan, host: &Host, started: Started, terminal: Option<Termin
         asked: None,
         terminated_at: None,
         deadline: Some(Instant::now() + SETUP),
+        limit_at: None,
+        cpu: None,
+        started_at: None,
+        account: Account::default(),
+        usage: Usage::default(),
         stops: Stops { along: !plan.new_session, due: false, continuing: 0 },
         unsent: Vec::new(),
         last: None,
@@ -101,18 +120,21 @@ pub fn watch(plan: &Plan, host: &Host, started: Started, terminal: Option<Termin
         }
     };
     watch.bury();
-    let outcome = match (outcome, watch.asked) {
+    watch.drain();
+    let outcome = match (outcome, watch.asked, watch.account.ended_by) {
         // Asked to end before there was a target: no failure, and above all no other attempt.
-        (Outcome::NotStarted(_), Some(signal)) => Outcome::Ended(Status::Signaled(signal as i32)),
-        (outcome, _) => outcome,
+        (Outcome::NotStarted(_), Some(signal), _) => Outcome::Ended(Status::Signaled(signal as i32)),
+        (Outcome::Ended(_), _, Some(limit)) => Outcome::Ended(Status::Limited(limit)),
+        (outcome, ..) => outcome,
     };
+    let account = watch.account();
     if let Some(terminal) = terminal {
-        terminal.restore(matches!(outcome, Outcome::Ended(Status::Signaled(_))));
+        terminal.restore(matches!(outcome, Outcome::Ended(Status::Signaled(_) | Status::Limited(_))));
         if matches!(outcome, Outcome::Ended(Status::Signaled(libc::SIGINT))) {
-            return Outcome::Ended(Status::Interrupted);
+            return (Outcome::Ended(Status::Interrupted), account);
         }
     }
-    outcome
+    (outcome, account)
 }
 
 /// What became of a target that we ended, or whose end nobody told us.
@@ -127,6 +149,8 @@ struct Watch<'a> {
     control: Option<Outer>,
     signals: SignalFd,
     messages: Messages,
+    output: Option<Output>,
+    group: Option<Group>,
     /// Whether the inner stage only gets ready.
     rehearsal: bool,
     /// Process 1 of the sandbox, or the inner stage where there is none.
@@ -140,6 +164,15 @@ struct Watch<'a> {
     terminated_at: Option<Instant>,
     /// When to kill: the start takes too long, or the grace after TERM is over.
     deadline: Option<Instant>,
+    /// When the time limit is reached.
+    limit_at: Option<Instant>,
+    /// Processor time of the whole tree, where it is limited and counted.
+    cpu: Option<Cpu>,
+    /// When the target started.
+    started_at: Option<Instant>,
+    account: Account,
+    /// What all that was taken in has used.
+    usage: Usage,
     stops: Stops,
     /// Signals for which the socket had no room, each once.
     unsent: Vec<Signal>,
@@ -176,32 +209,38 @@ impl Watch<'_> {
         while let Some(control) = &self.control {
             // What waits for the last report and signal.
             let due = self.launcher_ended || (self.stops.due && self.stops.continuing == 0);
-            let timeout = match self.deadline {
-                _ if due => PollTimeout::ZERO,
+            let left = self.next_wake().map(|wake| wake.saturating_duration_since(Instant::now()));
+            let late = left.is_some_and(|left| left.is_zero());
+            let timeout = match left {
+                _ if due || late => PollTimeout::ZERO,
                 None => PollTimeout::NONE,
-                Some(deadline) => {
-                    let left = deadline.saturating_duration_since(Instant::now());
-                    if left.is_zero() {
-                        self.expire();
-                        continue;
-                    }
-                    // Up to the next millisecond, so as not to spin through the last one.
-                    PollTimeout::try_from(left + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX)
-                }
+                // Up to the next millisecond, so as not to spin through the last one.
+                Some(left) => PollTimeout::try_from(left + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX),
             };
             let room = if self.unsent.is_empty() { PollFlags::empty() } else { PollFlags::POLLOUT };
-            let mut polled = [
+            let mut polled = vec![
                 PollFd::new(control.as_fd(), PollFlags::POLLIN | room),
                 PollFd::new(self.signals.as_fd(), PollFlags::POLLIN),
             ];
+            polled.extend(self.group.iter().filter_map(Group::events).map(|(fd, events)| PollFd::new(fd, events)));
+            let of_output = polled.len();
+            polled.extend(self.output.iter().flat_map(Output::interests));
             match poll(&mut polled, timeout) {
                 Ok(_) => {}
                 Err(Errno::EINTR) => continue,
                 Err(errno) => return Err(errno.into()),
             }
-            let [reported, signalled] =
-                polled.map(|fd| fd.revents().is_some_and(|events| !(events - PollFlags::POLLOUT).is_empty()));
+            let woken: Vec<_> = polled.iter().map(|fd| fd.revents().unwrap_or(PollFlags::empty())).collect();
+            drop(polled);
+            let reported = !(woken[0] - PollFlags::POLLOUT).is_empty();
+            let signalled = !woken[1].is_empty();
             self.send();
+            if woken[of_output..].iter().any(|events| !events.is_empty()) {
+                self.pump();
+            }
+            if woken[2..of_output].iter().any(|events| !events.is_empty()) {
+                self.take_shortage();
+            }
             if signalled {
                 self.take_signals()?;
             }
@@ -216,6 +255,10 @@ impl Watch<'_> {
                     self.stop()?;
                 }
             }
+            // What was told in the meantime comes first: a target that ended in time has ended in time.
+            if late && self.control.is_some() {
+                self.take_time();
+            }
         }
         Ok(match self.last.take() {
             Some(outcome) => outcome,
@@ -224,9 +267,17 @@ impl Watch<'_> {
         })
     }
 
+    fn pump(&mut self) {
+        let Some(output) = &mut self.output else { return };
+        output.pump();
+        if output.ends_the_run() {
+            self.end_for(Limit::Output);
+        }
+    }
+
     fn take_report(&mut self) -> io::Result<()> {
         let Some(control) = &self.control else { return Ok(()) };
-        let Some((report, handle)) = control.receive()? else {
+        let Some(Message { report, handle, sender }) = control.receive()? else {
             self.control = None;
             return Ok(());
         };
@@ -236,6 +287,9 @@ impl Watch<'_> {
         match report {
             Report::Alive => {
                 self.init = handle.map(PidFd::from);
+                if let Some(Err(error)) = self.group.as_mut().map(|group| group.joined(self.launcher)) {
+                    self.last = Some(self.refuse_without_group(&error));
+                }
                 // All mounts are made.
                 traces::clear(self.plan);
             }
@@ -248,10 +302,24 @@ impl Watch<'_> {
                     text: format!("cannot {}{reason}", step.text()),
                     said: String::new(),
                     hung: false,
+                    group: false,
                 }));
             }
             Report::Executing => self.committed = true,
-            Report::NotExecuted(errno) => self.last = Some(Outcome::NotExecuted(errno)),
+            Report::Target => {
+                // Now, and not when it is said to run: it may be quick enough to stop who would say so.
+                let now = Instant::now();
+                self.started_at = Some(now);
+                self.account.started_at = Some(SystemTime::now());
+                self.account.pid = Some(sender);
+                self.cpu = self.plan.limits.cpu_time.zip(self.group.as_ref().and_then(Group::cpu_time)).map(Cpu::new);
+                self.limit_at = self.plan.limits.timeout.and_then(|timeout| now.checked_add(timeout));
+            }
+            Report::NotExecuted(errno) => {
+                self.started_at = None;
+                self.account = Account::default();
+                self.last = Some(Outcome::NotExecuted(errno));
+            }
             Report::Started => {
                 self.phase = Phase::Running;
                 // Whoever reads what the target writes must see the end when the target closes it. Not before now: a
@@ -260,7 +328,7 @@ impl Watch<'_> {
                 for number in &self.plan.keep_fds {
                     drop(sys::fd::adopt(*number));
                 }
-                if self.terminated_at.is_none() {
+                if self.terminated_at.is_none() && self.account.ended_by.is_none() {
                     self.deadline = None;
                 }
             }
@@ -271,14 +339,22 @@ impl Watch<'_> {
                 self.stops.along = !self.plan.new_session;
             }
             Report::Exited(code) => {
+                self.account.end = Some(End::Exited(code));
                 self.last = Some(Outcome::Ended(Status::Exited(u8::try_from(code).unwrap_or(u8::MAX - 1))));
             }
-            Report::Signaled(signal) => self.last = Some(Outcome::Ended(Status::Signaled(signal))),
+            Report::Signaled(signal) => {
+                self.account.end = Some(End::Signaled(signal));
+                self.last = Some(Outcome::Ended(Status::Signaled(signal)));
+            }
         }
         if self.last.is_some() {
+            if let Some(group) = &self.group {
+                group.note();
+            }
             // The last word. The end of the socket may not come: a launcher can hold it open.
             self.phase = Phase::Over;
             self.control = None;
+            self.account.wall = self.started_at.map(|start| start.elapsed());
         }
         Ok(())
     }
@@ -290,7 +366,8 @@ impl Watch<'_> {
             Report::Failed(..) => true,
             Report::Ready => self.init.is_some() && self.rehearsal,
             Report::Executing => self.init.is_some() && !self.rehearsal && !self.committed,
-            Report::NotExecuted(_) | Report::Started => self.committed && !self.is_running(),
+            Report::Target => self.committed && self.started_at.is_none(),
+            Report::NotExecuted(_) | Report::Started => self.started_at.is_some() && !self.is_running(),
             Report::Stopped | Report::Continued | Report::Exited(_) | Report::Signaled(_) => self.is_running(),
         }
     }
@@ -363,93 +440,23 @@ impl Watch<'_> {
         }
     }
 
-    /// Grants no more than the grace from now on.
-    fn hurry(&mut self) {
-        let grace = Instant::now().checked_add(self.plan.kill_after);
-        self.deadline = match (self.deadline, grace) {
-            (Some(earlier), Some(grace)) => Some(earlier.min(grace)),
-            (earlier, grace) => grace.or(earlier),
-        };
-    }
-
-    fn expire(&mut self) {
-        if self.committed {
-            self.last.get_or_insert(killed());
-        } else {
-            let seconds = SETUP.as_secs();
-            self.last = Some(Outcome::NotStarted(Reason {
-                step: None,
-                text: format!("it did not start the command within {seconds} s"),
-                said: self.messages.text(),
-                hung: true,
-            }));
-        }
-        self.kill_all();
-    }
-
-    /// Kills everything inside. Without a handle on process 1 there is no target yet, and the launcher goes instead.
-    fn kill_all(&mut self) {
-        self.deadline = None;
-        // An inner stage without a process namespace kills its children when the socket closes.
-        self.control = None;
-        let process_1 = self.init.as_ref().filter(|_| self.plan.backend.has_view());
-        match process_1 {
-            Some(init) => {
-                let _sent = init.send(Signal::SIGKILL);
-            }
-            None if self.is_running() => {}
-            None => {
-                let _sent = kill(self.launcher, Signal::SIGKILL);
-            }
-        }
-    }
-
     /// Stops as the target did, so that the shell gets its terminal back; goes on when somebody says so.
     fn stop(&mut self) -> io::Result<()> {
         self.stops.due = false;
         if self.plan.new_session {
             self.stops.along = false;
         }
+        let waker = self.next_wake().map(wake_at).transpose()?;
         raise(Signal::SIGSTOP)?;
+        if let Some(waker) = waker {
+            // Taken in with the other children.
+            let _sent = kill(waker, Signal::SIGKILL);
+        }
         Ok(())
     }
 
     fn why_not_started(&mut self) -> Reason {
         let said = self.messages.text();
-        Reason { step: None, text: "it ended before it started the command".into(), said, hung: false }
-    }
-
-    /// Waits for the launcher and for all that fell to us, and kills what does not go.
-    ///
-    /// Without a sandbox only the inner stage is awaited: what the target left running is not ours to end, unless we or
-    /// somebody else had to end the target.
-    fn bury(&mut self) {
-        self.control = None;
-        let deadline = Instant::now() + TEARDOWN;
-        let mut launcher_gone = false;
-        loop {
-            match changed_child() {
-                Ok(None) => {}
-                Ok(Some((pid, Change::Exited(_) | Change::Signaled(_)))) => {
-                    launcher_gone |= pid == self.launcher;
-                    continue;
-                }
-                Ok(Some((_, Change::Stopped | Change::Continued))) | Err(Errno::EINTR) => continue,
-                Err(_) => return,
-            }
-            let left = deadline.saturating_duration_since(Instant::now());
-            let all = self.plan.backend.has_view() || self.phase != Phase::Over;
-            match (all, launcher_gone) {
-                (false, true) => return,
-                (true, true) => return sys::process::kill_children(&self.host.children),
-                (_, false) if left.is_zero() => return sys::process::kill_children(&self.host.children),
-                (_, false) => {}
-            }
-            let mut polled = [PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
-            // A failed poll only means looking again too early.
-            let _woken = poll(&mut polled, PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX));
-            // Nobody is left to pass one on to, but one that asks us to end must not be lost.
-            let _noted = self.take_signals();
-        }
+        Reason { step: None, text: "it ended before it started the command".into(), said, hung: false, group: false }
     }
 }

@@ -101,7 +101,8 @@ pub fn adopt(number: RawFd) -> Option<OwnedFd> {
     Some(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
-/// A duplicate of standard stream `number`, above 2 and close-on-exec; `None` when it is closed.
+/// A duplicate of standard stream `number`, or of another that the caller left open, above 2 and close-on-exec; `None` when
+/// it is closed.
 pub fn duplicate_stream(number: RawFd) -> io::Result<Option<OwnedFd>> {
     // SAFETY: F_DUPFD_CLOEXEC takes integers; the result is checked before use.
     let copy = unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 3) };
@@ -111,6 +112,13 @@ pub fn duplicate_stream(number: RawFd) -> io::Result<Option<OwnedFd>> {
     }
     // SAFETY: fcntl just returned this descriptor, so it is open and ours alone.
     Ok(Some(unsafe { OwnedFd::from_raw_fd(copy) }))
+}
+
+/// A duplicate of `file` under the first free number from `least` on, close-on-exec.
+pub fn duplicate_above(file: impl AsFd, least: RawFd) -> io::Result<OwnedFd> {
+    let copy = fcntl(file, FcntlArg::F_DUPFD_CLOEXEC(least))?;
+    // SAFETY: fcntl just returned this descriptor, so it is open and ours alone.
+    Ok(unsafe { OwnedFd::from_raw_fd(copy) })
 }
 
 /// Makes `number` refer to what `source` refers to, without close-on-exec.
@@ -139,6 +147,19 @@ pub fn silence(streams: &[RawFd]) -> io::Result<()> {
         place(&null, *stream)?;
     }
     Ok(())
+}
+
+/// Closes every descriptor above 2 but `kept`, and points the standard streams to nothing: for a process that only waits.
+pub fn keep_only(kept: &impl AsFd) {
+    // What stays open only means that somebody sees an end later.
+    let _silent = silence(&[0, 1, 2]);
+    let kept = kept.as_fd().as_raw_fd().cast_unsigned();
+    for (first, last) in [(3, kept.saturating_sub(1)), (kept + 1, u32::MAX)] {
+        if first <= last {
+            // SAFETY: close_range takes three integers. Called in a copy of this process that ends without running destructors.
+            unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
+        }
+    }
 }
 
 /// Opens `/dev/null` on each standard stream that is closed, so that no other file ends up there by accident.

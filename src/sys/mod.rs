@@ -5,6 +5,7 @@
 
 pub mod fd;
 pub mod filter;
+pub mod group;
 pub mod inherited;
 #[cfg(target_os = "linux")]
 pub mod landlock;

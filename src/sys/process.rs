@@ -1,5 +1,6 @@
 //! Fork, exec and facts about this process.
 
+use std::collections::BTreeSet;
 use std::ffi::{CStr, CString};
 use std::io::{self, Read};
 use std::os::fd::AsFd;
@@ -129,12 +130,39 @@ pub enum Change {
     Continued,
 }
 
+/// What a process and its children that were waited for have used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Processor time in user mode.
+    pub user: Duration,
+    /// Processor time in the kernel.
+    pub system: Duration,
+    /// The greatest memory in use, in KiB, of the largest of them.
+    pub max_rss_kib: u64,
+}
+
+impl Usage {
+    /// Both together.
+    pub fn add(&mut self, other: Self) {
+        self.user += other.user;
+        self.system += other.system;
+        self.max_rss_kib = self.max_rss_kib.max(other.max_rss_kib);
+    }
+}
+
 /// Takes in a child that ended, stopped or went on; `None` when none did. ECHILD when there are no children.
 pub fn changed_child() -> nix::Result<Option<(Pid, Change)>> {
+    Ok(changed_child_with_usage()?.map(|(pid, change, _)| (pid, change)))
+}
+
+/// The same with what the child has used so far.
+pub fn changed_child_with_usage() -> nix::Result<Option<(Pid, Change, Usage)>> {
     let flags = libc::WNOHANG | libc::WUNTRACED | libc::WCONTINUED;
     let mut status = 0;
-    // SAFETY: `status` is valid for writes; with WNOHANG the call returns at once.
-    let pid = nix::errno::Errno::result(unsafe { libc::waitpid(-1, &raw mut status, flags) })?;
+    // SAFETY: all-zero bytes are a valid rusage.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: `status` and `usage` are valid for writes; with WNOHANG the call returns at once.
+    let pid = nix::errno::Errno::result(unsafe { libc::wait4(-1, &raw mut status, flags, &raw mut usage) })?;
     if pid == 0 {
         return Ok(None);
     }
@@ -147,7 +175,16 @@ pub fn changed_child() -> nix::Result<Option<(Pid, Change)>> {
     } else {
         Change::Signaled(libc::WTERMSIG(status))
     };
-    Ok(Some((Pid::from_raw(pid), change)))
+    let time = |time: libc::timeval| {
+        Duration::from_secs(u64::try_from(time.tv_sec).unwrap_or(0))
+            + Duration::from_micros(u64::try_from(time.tv_usec).unwrap_or(0))
+    };
+    let usage = Usage {
+        user: time(usage.ru_utime),
+        system: time(usage.ru_stime),
+        max_rss_kib: u64::try_from(usage.ru_maxrss).unwrap_or(0),
+    };
+    Ok(Some((Pid::from_raw(pid), change, usage)))
 }
 
 /// Whether child `pid` has ended; it is not taken in.
@@ -188,12 +225,52 @@ pub fn kill_children(spare: &[Pid]) {
 /// The children of this process, which has one thread.
 #[must_use]
 pub fn children() -> Vec<Pid> {
-    let pid = nix::unistd::getpid();
-    std::fs::read_to_string(format!("/proc/self/task/{pid}/children"))
+    children_of(&format!("/proc/self/task/{}", nix::unistd::getpid()))
+}
+
+fn children_of(task: &str) -> Vec<Pid> {
+    std::fs::read_to_string(format!("{task}/children"))
         .unwrap_or_default()
         .split_whitespace()
         .filter_map(|word| word.parse().ok().map(Pid::from_raw))
         .collect()
+}
+
+/// Kills every descendant of this process, but not `spare` and what comes of them, and takes in what falls to it.
+///
+/// Each is stopped first, until no new one is found, so that nothing forks away from under the search. Bounded, as
+/// [`kill_children`] is.
+pub fn kill_tree(spare: &[Pid]) {
+    let deadline = Instant::now() + Duration::from_secs(2);
+    let mut stopped = BTreeSet::new();
+    while Instant::now() < deadline {
+        let found: Vec<_> = descendants(spare).into_iter().filter(|pid| !stopped.contains(pid)).collect();
+        if found.is_empty() {
+            break;
+        }
+        for pid in found {
+            // Gone is as good as stopped.
+            let _sent = nix::sys::signal::kill(pid, Signal::SIGSTOP);
+            stopped.insert(pid);
+        }
+    }
+    for pid in descendants(spare) {
+        let _sent = nix::sys::signal::kill(pid, Signal::SIGKILL);
+    }
+    kill_children(spare);
+}
+
+/// All processes that come of this one, except `spare` and what comes of them.
+fn descendants(spare: &[Pid]) -> Vec<Pid> {
+    let mut all: Vec<Pid> = children().into_iter().filter(|child| !spare.contains(child)).collect();
+    let mut next = 0;
+    while let Some(pid) = all.get(next) {
+        next += 1;
+        let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+        let found: Vec<_> = tasks.flat_map(|task| children_of(&task.path().to_string_lossy())).collect();
+        all.extend(found);
+    }
+    all
 }
 
 /// What `program` prints on standard output when it is started with one argument and no environment.

@@ -7,11 +7,14 @@ use clap_mangen::roff::{Inline, Roff, bold, italic, roman};
 use sandbox_run::backend::Backend;
 use sandbox_run::config::document::Document;
 use sandbox_run::config::fields::{FIELDS, Field, Kind};
-use sandbox_run::config::{file, merge};
+use sandbox_run::config::{file, merge, payload};
 use sandbox_run::policy::Origin;
+use sandbox_run::policy::hidden::DEFAULT_SHOWN;
 use serde_json::{Value, json};
 
 use super::{committed, plain, sound};
+use crate::harness::World;
+use crate::wire::{Record, vector};
 
 const PAGE: &str = "man/sandbox-run.5";
 const SCHEMA: &str = "docs/policy.schema.json";
@@ -29,6 +32,8 @@ const DESCRIPTION: &[&str] = &[
     "A policy file says what a command may do inside the sandbox: sandbox-run --policy FILE. A profile is the same under a \
      name: sandbox-run --profile NAME. Both are TOML, or, for --policy, JSON: a name that ends in .json or .toml decides, \
      otherwise a file that begins with '{' is JSON. Every key is optional. All keys stand at the top; env_set alone is a table.",
+    "A policy file is read once, to its end. It can be a FIFO, such as the '<(command)' of a shell, and a FIFO that nobody has \
+     opened for writing is waited for. A profile is a regular file.",
     "Reading is strict. An unknown key, one that appears twice, a value of the wrong type, a duration without its unit, a byte \
      order mark, text that is not UTF-8, a NUL, and a file of more than 1 MiB are errors that name file, line and column; \
      nothing is started then, and the status is 125.",
@@ -38,8 +43,118 @@ const DESCRIPTION: &[&str] = &[
     "Paths are resolved as those of options are: relative ones and '..' once against the working directory, '~' at the start \
      is the home directory, '$NAME' is not expanded. A path or value that is not UTF-8, or that begins with 'base64:', is \
      written as 'base64:' and its bytes in standard base64 with padding; JSON also takes the escapes \\udc80 to \\udcff for \
-     the bytes 0x80 to 0xff.",
+     the bytes 0x80 to 0xff. Nothing in a path is a pattern: '*' and '?' are expanded by no key. '..' below a directory that does \
+     not exist is an error.",
+    "A path of mask_paths, protect_paths or deny_unix_socket_paths that does not exist is noted only with -v: nothing is there to \
+     hide, and nothing that comes there later is hidden.",
     "--print-policy writes the policy of a whole command line in this form, with the source of each setting as a comment.",
+];
+
+/// Options that decide about the policy, each as it is typed, the key that says the same, and what that key is then.
+const OPTIONS: &[(&str, &[&str], &str, &str)] = &[
+    ("--backend LIST", &["--backend", "bwrap,none"], "backend_type", r#""bwrap,none""#),
+    ("--allow-gap LIST", &["--allow-gap", "sockets"], "allow_gaps", r#"["sockets"]"#),
+    ("--profile NAME", &[], "extends", ""),
+    ("--read PATH", &["--read", "/usr"], "read_roots", r#"["/usr"]"#),
+    ("--read-try PATH", &["--read-try", "/nope"], "read_roots_optional", r#"["/nope"]"#),
+    ("--write PATH", &["--write", "/nope"], "write_roots", r#"["/nope"]"#),
+    ("--create-missing", &["--write", "/nope", "--create-missing"], "write_roots_create", r#"["/nope"]"#),
+    ("--write-try PATH", &["--write-try", "/nope"], "write_roots_optional", r#"["/nope"]"#),
+    ("--mask PATH", &["--mask", "/nope"], "mask_paths", r#"["/nope"]"#),
+    ("--protect PATH", &["--protect", "/nope"], "protect_paths", r#"["/nope"]"#),
+    ("--workdir DIR", &["--workdir", "/"], "workdir", r#""/""#),
+    ("--tmp-size SIZE", &["--tmp-size", "64M"], "tmp_size", r#""64M""#),
+    ("--net off|host", &["--net", "host"], "allow_network", "true"),
+    ("--deny-socket PATH", &["--deny-socket", "/nope"], "deny_unix_socket_paths", r#"["/nope"]"#),
+    ("--allow-socket PATH", &["--allow-socket", "/nope"], "allow_unix_socket_paths", r#"["/nope"]"#),
+    ("--env NAME", &["--env", "NAME"], "env", r#"["NAME"]"#),
+    ("--env NAME=VALUE", &["--env", "NAME=VALUE"], "env_set", r#"{"NAME":"VALUE"}"#),
+    ("--env-file FILE", &["--env-file", "words"], "env", r#"["FROM_FILE"]"#),
+    ("--no-default-env", &["--no-default-env"], "env_default", "false"),
+    ("--keep-fd N", &["--keep-fd", "5"], "keep_fds", "[5]"),
+    ("--keep-jobserver", &["--keep-jobserver"], "keep_jobserver", "true"),
+    ("--new-session WHEN", &["--new-session", "always"], "new_session", r#""always""#),
+    ("--timeout DUR", &["--timeout", "1.5"], "timeout", r#""1.5s""#),
+    ("--kill-after DUR", &["--kill-after", "5s"], "kill_after", r#""5s""#),
+    ("--memory SIZE", &["--memory", "64M"], "memory", r#""64M""#),
+    ("--cpu-time DUR", &["--cpu-time", "5m"], "cpu_time", r#""300s""#),
+    ("--max-procs N", &["--max-procs", "50"], "max_procs", "50"),
+    ("--max-file-size SIZE", &["--max-file-size", "1M"], "max_file_size", r#""1M""#),
+    ("--max-open-files N", &["--max-open-files", "64"], "max_open_files", "64"),
+    ("--address-space SIZE", &["--address-space", "1G"], "address_space", r#""1G""#),
+    ("--core SIZE", &["--core", "0"], "core", "0"),
+    ("--max-output SIZE", &["--max-output", "1M"], "max_output", r#""1M""#),
+    ("--output-overflow WHAT", &["--output-overflow", "kill"], "output_overflow", r#""kill""#),
+];
+
+/// Options that no key has a part in: they name sources, or something else than a policy.
+const NO_KEY: &[&str] = &[
+    "--policy",
+    "--policy-payload",
+    "--policy-fd",
+    "--print-policy",
+    "--check",
+    "--json",
+    "--result",
+    "--result-fd",
+    "--capture",
+    "--audit-log",
+    "--dry-run",
+    "--verbose",
+    "--quiet",
+    "--log-format",
+    "--completions",
+    "--help",
+    "--version",
+];
+
+/// Keys that no option has.
+const NO_OPTION: &[&str] = &[
+    "write_files",
+    "create_missing",
+    "cwd_allow_hidden",
+    "cwd_hidden_scan_max_entries",
+    "cwd_hidden_scan_overflow",
+    "cwd_hidden_scan_recursive",
+    "spawn_env_allowlist",
+];
+
+const RECORD_ABOUT: &str = "A payload (--policy-payload, --policy-fd, or a file named by --policy) is a JSON object in base64url, \
+     padding optional. A record has 14 keys; 16 with the two marked 16; 19 with the three marked 19 as well. Each key of its set \
+     must be there, paths are absolute, without '..' and '~', and their bytes that are no UTF-8 are the escapes \\udc80 to \\udcff. \
+     null is taken only where it is spoken of.";
+
+/// The keys of a wire record.
+const RECORD: &[(&str, &str)] = &[
+    ("active", "Whether there is a sandbox; false exactly with the backend_type none."),
+    ("allow_network", "As the key of policy files, but true or false must be said."),
+    ("backend_type", "linux_bwrap or none. Those of other platforms are refused."),
+    ("copy_on_write_namespace", "(19) Must be null: copy-on-write is not available."),
+    ("copy_on_write_roots", "(19) Must be the empty list: copy-on-write is not available."),
+    ("credential_source_paths", "(19) Hidden like mask_paths; null means none."),
+    (
+        "cwd_allow_hidden",
+        "Names that stay visible, as the key of policy files; one that begins with no dot is taken and without effect. null \
+         means a fixed list of what tools need and what holds no secret by custom, not all names.",
+    ),
+    ("cwd_hidden_scan_max_entries", "As the key of policy files."),
+    ("cwd_hidden_scan_overflow", "As the key of policy files."),
+    ("cwd_hidden_scan_recursive", "(16) As the key of policy files; a record of 14 keys means true."),
+    ("deny_unix_socket_paths", "As the key of policy files; null means none."),
+    ("egress_relay_port", "Must be null: filtered egress is not available."),
+    ("egress_socket_path", "Must be null: filtered egress is not available."),
+    (
+        "env_passthrough",
+        "Names for the process that asks for the sandbox; checked, and without effect. null means none.",
+    ),
+    ("mask_paths", "(16) As the key of policy files; null means none."),
+    ("read_roots", "As the key of policy files; null means none, like the empty list."),
+    (
+        "spawn_env_allowlist",
+        "As the key of policy files; null means the default list of variables, with a warning, and the empty list none.",
+    ),
+    ("write_files", "As the key of policy files."),
+    ("write_roots", "As the key of policy files; what is missing is an error."),
 ];
 
 const FILES: &[(&str, &str)] = &[(
@@ -65,6 +180,20 @@ fn page() -> Result<Vec<u8>> {
     for field in &FIELDS {
         entry(&mut roff, field);
     }
+    roff.control("SH", ["OPTIONS AND KEYS"]);
+    roff.text([roman("What each option of the command line is in a policy file:")]);
+    roff.control("PP", []).control("EX", []);
+    for (option, _, key, _) in OPTIONS {
+        roff.text([roman(format!("{option:<24}{key}"))]);
+    }
+    roff.control("EE", []);
+    roff.control("PP", []).text([roman(format!("No option has the keys {}.", NO_OPTION.join(", ")))]);
+    roff.control("SH", ["WIRE RECORD"]).text([roman(RECORD_ABOUT)]);
+    for (key, about) in RECORD {
+        roff.control("TP", []).text([bold(*key)]).text([roman(*about)]);
+    }
+    let names = format!("The fixed list that null stands for in cwd_allow_hidden: {}.", DEFAULT_SHOWN.join(", "));
+    roff.control("PP", []).text([roman(names)]);
     roff.control("SH", ["EXAMPLE"]);
     roff.text([roman("A command that may write its working directory, but for one file:")]);
     roff.control("PP", []).control("EX", []);
@@ -123,14 +252,20 @@ fn property(field: &Field) -> Value {
     let words = field.kind.words();
     let mut value = match field.kind {
         Kind::Boolean => json!({ "type": "boolean" }),
-        Kind::Count => json!({ "type": "integer", "minimum": 1 }),
-        Kind::Size => json!({ "oneOf": [
-            { "type": "integer", "minimum": 4096 },
+        Kind::Count(least) => json!({ "type": "integer", "minimum": least }),
+        Kind::Size(least) => json!({ "oneOf": [
+            { "type": "integer", "minimum": least },
             { "type": "string", "pattern": "^[0-9]+[KMGT](iB)?$" },
         ] }),
-        Kind::Duration => json!({ "type": "string", "pattern": "^([0-9]+|[0-9]*[.][0-9]+)(ms|s|m|h)$" }),
+        Kind::Duration | Kind::Seconds => {
+            json!({ "type": "string", "pattern": "^([0-9]+|[0-9]*[.][0-9]+)(ms|s|m|h)$" })
+        }
         Kind::Path => text(),
         Kind::Paths | Kind::Names => list(text()),
+        Kind::HiddenNames => list(json!({
+            "type": "string",
+            "pattern": "^([*]|[.]([^./][^/]*|[.][^/]+)|base64:[A-Za-z0-9+/]+=*)$",
+        })),
         Kind::Variables => list(json!({
             "type": "string",
             "pattern": format!("^({name}|{name}_[*]|{name}=[^]*|base64:[A-Za-z0-9+/]+=*)$"),
@@ -143,7 +278,7 @@ fn property(field: &Field) -> Value {
         Kind::Descriptors => list(json!({ "type": "integer", "minimum": 3, "maximum": i32::MAX })),
         Kind::Backends => json!({ "type": "string", "pattern": "^[a-z_]+(,[a-z_]+)*$" }),
         Kind::Protections => list(json!({ "enum": words })),
-        Kind::Overflow | Kind::Session => json!({ "enum": words }),
+        Kind::Overflow | Kind::OutputOverflow | Kind::Session => json!({ "enum": words }),
     };
     let unit = if field.unit.is_empty() { String::new() } else { format!(" Unit: {}.", field.unit) };
     value["description"] = format!("{} Default: {}.{unit}", field.about, field.default).into();
@@ -173,6 +308,53 @@ fn the_page_has_every_key_with_every_backend() -> Result<()> {
         for backend in Backend::ALL {
             ensure!(entry.contains(&format!("\nBackend {backend}: ")), "{entry}");
         }
+    }
+    Ok(())
+}
+
+/// Each option leads to the key that the page names, on the real program, and no option and no key is forgotten.
+#[test]
+fn the_page_names_the_key_of_every_option() -> Result<()> {
+    let world = World::new();
+    world.write("w/words", "FROM_FILE\n");
+    for (option, words, key, value) in OPTIONS {
+        if words.is_empty() {
+            continue;
+        }
+        let done = world.run(words.iter().chain(&["--print-policy=json"])).done().code(0);
+        let printed: Value = serde_json::from_str(&done.out())?;
+        ensure!(printed[key] == serde_json::from_str::<Value>(value)?, "{option}: {printed}");
+        let silent: Value = serde_json::from_str(&world.run(["--print-policy=json"]).done().code(0).out())?;
+        ensure!(silent[key] != printed[key], "{option}");
+    }
+    let long = |line: &str| line.split(' ').next().unwrap_or_default().to_owned();
+    let told: BTreeSet<_> = OPTIONS.iter().map(|row| long(row.0)).chain(NO_KEY.iter().map(|word| long(word))).collect();
+    let all: BTreeSet<_> = super::options().into_iter().filter(|option| option.starts_with("--")).collect();
+    ensure!(told == all, "{:?}", told.symmetric_difference(&all));
+    let told: BTreeSet<_> = OPTIONS.iter().map(|row| row.2).chain(NO_OPTION.iter().copied()).collect();
+    let all: BTreeSet<_> = FIELDS.iter().map(|field| field.key).collect();
+    ensure!(told == all, "{:?}", told.symmetric_difference(&all));
+    Ok(())
+}
+
+/// The keys of a record, with null exactly where the page speaks of it.
+#[test]
+fn the_page_has_the_keys_of_a_record_and_what_null_means() -> Result<()> {
+    let world = World::new();
+    let whole = Record::new(&world).nineteen();
+    let json: Value = serde_json::from_str(&whole.json())?;
+    let keys: Vec<_> = json.as_object().context("no object")?.keys().map(String::as_str).collect();
+    ensure!(keys == RECORD.iter().map(|(key, _)| *key).collect::<Vec<_>>(), "{keys:?}");
+    for (key, about) in RECORD {
+        let read = payload::decode_json(whole.clone().with(key, "null").json().as_bytes());
+        ensure!(read.is_ok() == about.contains("null"), "{key}: {read:?}");
+    }
+    for (name, size) in [("none-14", 14), ("none-16", 16), ("none-19", 19)] {
+        let json: Value = serde_json::from_str(&vector(name).0)?;
+        let since =
+            |about: &str| [16, 19].into_iter().find(|size| about.starts_with(&format!("({size}) "))).unwrap_or(14);
+        let told: Vec<_> = RECORD.iter().filter(|(_, about)| since(about) <= size).map(|(key, _)| *key).collect();
+        ensure!(json.as_object().context("no object")?.keys().eq(told.iter()), "{name}: {told:?}");
     }
     Ok(())
 }

@@ -132,7 +132,13 @@ fn missing_values() {
 fn bad_values() {
     let size = "is not a size (a whole number of bytes, or with K, M, G, T, KiB, MiB, GiB, TiB)";
     let duration = "is not a duration (a number of seconds, or with ms, s, m, h)";
-    let gaps = "files-read, files-write, masks, network, sockets, processes, privileges, environment";
+    let gaps = "files-read, files-write, masks, network, sockets, processes, privileges, environment, memory, cpu, procs, \
+        file-size, open-files, output, time";
+    let memory = "is less than 16M, the least that a sandbox starts in";
+    let program = "is less than 16M, the least that a program can be loaded in";
+    let files = "is less than 16, the fewest that a program can be started with";
+    let whole = "is not a whole number of seconds, in which processor time is counted";
+    let large = "is more than 64 bits of bytes";
     for (option, value, reason) in [
         ("--net", "maybe", "'maybe' is not one of off, host"),
         ("--net", "", "'' is not one of off, host"),
@@ -154,6 +160,41 @@ fn bad_values() {
         ("--kill-after", "abc", &format!("'abc' {duration}")),
         ("--kill-after", "-1", &format!("'-1' {duration}")),
         ("--kill-after", "", &format!("'' {duration}")),
+        ("--timeout", "-1", &format!("'-1' {duration}")),
+        ("--timeout", "abc", &format!("'abc' {duration}")),
+        ("--timeout", "1x", &format!("'1x' {duration}")),
+        ("--timeout", "", &format!("'' {duration}")),
+        ("--timeout", "1e400", &format!("'1e400' {duration}")),
+        ("--timeout", "5 s", &format!("'5 s' {duration}")),
+        ("--memory", "1.5M", &format!("'1.5M' {size}")),
+        ("--memory", "16777215", &format!("'16777215' {memory}")),
+        ("--memory", "0", &format!("'0' {memory}")),
+        ("--memory", "18446744073709551616", &format!("'18446744073709551616' {large}")),
+        ("--max-file-size", "1.5M", &format!("'1.5M' {size}")),
+        ("--max-file-size", "-1", &format!("'-1' {size}")),
+        ("--max-file-size", "10X", &format!("'10X' {size}")),
+        ("--max-file-size", "", &format!("'' {size}")),
+        ("--max-file-size", "18446744073709551616", &format!("'18446744073709551616' {large}")),
+        ("--max-file-size", "99999999999G", &format!("'99999999999G' {large}")),
+        ("--core", "unlimited", &format!("'unlimited' {size}")),
+        ("--max-output", "-1", &format!("'-1' {size}")),
+        ("--address-space", "15M", &format!("'15M' {program}")),
+        ("--cpu-time", "0.5", &format!("'0.5' {whole}")),
+        ("--cpu-time", "1500ms", &format!("'1500ms' {whole}")),
+        ("--cpu-time", "0", "'0' is less than one second"),
+        ("--cpu-time", "-1", &format!("'-1' {duration}")),
+        ("--cpu-time", "1d", &format!("'1d' {duration}")),
+        ("--max-procs", "0", "'0' is less than 1, the command itself"),
+        ("--max-procs", "-1", "'-1' is not a whole number"),
+        ("--max-procs", "+1", "'+1' is not a whole number"),
+        ("--max-procs", "1.5", "'1.5' is not a whole number"),
+        ("--max-procs", "1K", "'1K' is not a whole number"),
+        ("--max-procs", "", "'' is not a whole number"),
+        ("--max-procs", "18446744073709551616", "'18446744073709551616' is a number of more than 64 bits"),
+        ("--max-open-files", "2", &format!("'2' {files}")),
+        ("--max-open-files", "0x40", "'0x40' is not a whole number"),
+        ("--output-overflow", "drop", "'drop' is not one of truncate, kill"),
+        ("--output-overflow", "", "'' is not one of truncate, kill"),
         ("--keep-fd", "1", "'1' always crosses, only numbers from 3 are named"),
         ("--keep-fd", "-1", "'-1' is not the number of a descriptor"),
         ("--keep-fd", "+3", "'+3' is not the number of a descriptor"),

@@ -13,10 +13,11 @@ use std::time::Duration;
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
-use super::BASE64;
+use super::{ALL_NAMES, BASE64};
 use crate::backend::Backend;
 use crate::policy::env::{EnvName, EnvRule, os_string};
-use crate::policy::hidden::Overflow;
+use crate::policy::hidden::{Overflow, is_hidden};
+use crate::policy::limits::{Floor, Limits, OutputOverflow};
 use crate::policy::units::{Size, Span};
 use crate::policy::{NewSession, Protection};
 
@@ -59,14 +60,20 @@ impl Word for PathBuf {
 
 /// The name of a hidden file.
 impl Word for OsString {
-    const ONE: &'static str = "a name";
-    const MANY: &'static str = "a list of names";
+    const ONE: &'static str = "a name that begins with a dot";
+    const MANY: &'static str = "a list of names that begin with a dot";
 
     fn read(text: &[u8]) -> Result<Self, String> {
         let name = bytes(text)?;
         let separated = name.as_encoded_bytes().iter().any(|&byte| std::path::is_separator(char::from(byte)));
         if separated || name.is_empty() || name == "." || name == ".." {
             return Err(format!("'{}' is not the name of a file: a single part of a path", name.display()));
+        }
+        if !is_hidden(&name) && name != ALL_NAMES {
+            return Err(format!(
+                "'{}' shows nothing: hidden names begin with a dot, and '{ALL_NAMES}' alone stands for all of them",
+                name.display()
+            ));
         }
         Ok(name)
     }
@@ -125,6 +132,14 @@ impl Word for Overflow {
     }
 }
 
+impl Word for OutputOverflow {
+    const ONE: &'static str = "one of truncate, kill";
+
+    fn read(text: &[u8]) -> Result<Self, String> {
+        choose(text, &Self::ALL.map(|overflow| (overflow.word(), overflow)))
+    }
+}
+
 /// Backends in order, each once; `auto` becomes the platform's.
 impl Word for Vec<Backend> {
     const ONE: &'static str = "a list of backends in one string, separated by commas";
@@ -175,6 +190,18 @@ impl Word for Duration {
     }
 }
 
+/// Processor time in seconds.
+struct CpuTime(u64);
+
+impl Word for CpuTime {
+    const ONE: &'static str = "a duration of whole seconds with its unit, such as \"30s\" or \"5m\"";
+
+    fn read(text: &[u8]) -> Result<Self, String> {
+        let seconds = Limits::cpu_seconds(Duration::read(text)?);
+        seconds.map(Self).map_err(|reason| format!("'{}' {reason}", String::from_utf8_lossy(text)))
+    }
+}
+
 fn unicode(text: &[u8]) -> Result<&str, String> {
     std::str::from_utf8(text).map_err(|_| "the text is not Unicode".to_owned())
 }
@@ -208,6 +235,11 @@ fn choose<T: Copy>(text: &[u8], choices: &[(&str, T)]) -> Result<T, String> {
 /// A single word.
 pub(super) fn one<'de, D: Deserializer<'de>, T: Word>(deserializer: D) -> Result<Option<T>, D::Error> {
     One(PhantomData).deserialize(deserializer).map(Some)
+}
+
+/// A duration of whole seconds.
+pub(super) fn cpu_time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    One(PhantomData).deserialize(deserializer).map(|CpuTime(seconds)| Some(seconds))
 }
 
 /// A list of words, in its order or as a set.
@@ -325,6 +357,21 @@ pub(super) fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option
     if count == 0 { Err(D::Error::custom("expected a positive integer, found 0")) } else { Ok(Some(count)) }
 }
 
+/// A number of processes.
+pub(super) fn procs<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    count_from(deserializer, Limits::PROCS)
+}
+
+/// A number of open files.
+pub(super) fn open_files<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    count_from(deserializer, Limits::OPEN_FILES)
+}
+
+fn count_from<'de, D: Deserializer<'de>>(deserializer: D, floor: Floor) -> Result<Option<u64>, D::Error> {
+    let count = deserializer.deserialize_any(Number("a positive integer"))?;
+    floor.check(count).map(Some).map_err(|reason| D::Error::custom(format!("{count} {reason}")))
+}
+
 /// Numbers of descriptors.
 pub(super) fn descriptors<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeSet<i32>, D::Error> {
     struct Descriptors;
@@ -381,9 +428,29 @@ impl Visitor<'_> for Number {
     }
 }
 
-/// A number of bytes, or text with its unit.
+/// A number of bytes, of which 0 is one too.
 pub(super) fn size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
-    struct Bytes;
+    size_from(deserializer, Floor::new(0, ""))
+}
+
+/// The size of a private directory.
+pub(super) fn tmp_size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    size_from(deserializer, Size::PAGE)
+}
+
+/// An amount of memory.
+pub(super) fn memory<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    size_from(deserializer, Limits::MEMORY)
+}
+
+/// The size of an address space.
+pub(super) fn address_space<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    size_from(deserializer, Limits::ADDRESS_SPACE)
+}
+
+/// A number of bytes, or text with its unit.
+fn size_from<'de, D: Deserializer<'de>>(deserializer: D, floor: Floor) -> Result<Option<u64>, D::Error> {
+    struct Bytes(Floor);
 
     impl Visitor<'_> for Bytes {
         type Value = u64;
@@ -393,11 +460,12 @@ pub(super) fn size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<
         }
 
         fn visit_u64<E: Error>(self, bytes: u64) -> Result<u64, E> {
-            Ok(bytes)
+            self.0.check(bytes).map_err(|reason| E::custom(format!("{bytes} {reason}")))
         }
 
         fn visit_i64<E: Error>(self, bytes: i64) -> Result<u64, E> {
-            u64::try_from(bytes).map_err(|_| E::custom(format!("expected a size, found {bytes}")))
+            let bytes = u64::try_from(bytes).map_err(|_| E::custom(format!("expected a size, found {bytes}")))?;
+            self.visit_u64(bytes)
         }
 
         fn visit_str<E: Error>(self, text: &str) -> Result<u64, E> {
@@ -405,13 +473,9 @@ pub(super) fn size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<
             if text.ends_with(|c: char| c.is_ascii_digit()) {
                 return Err(E::custom(format!("'{text}' has no unit (K, M, G, T); bytes are written without quotes")));
             }
-            Ok(size.bytes())
+            self.0.check(size.bytes()).map_err(|reason| E::custom(format!("'{text}' {reason}")))
         }
     }
 
-    let bytes = deserializer.deserialize_any(Bytes)?;
-    if bytes < Size::PAGE.bytes() {
-        return Err(D::Error::custom(format!("{bytes} bytes are less than one page (4K)")));
-    }
-    Ok(Some(bytes))
+    deserializer.deserialize_any(Bytes(floor)).map(Some)
 }

@@ -11,6 +11,7 @@ use crate::backend::Backend;
 use crate::config::{fields, merge};
 use crate::policy::env::{EnvName, EnvRule};
 use crate::policy::hidden::{Overflow, Shown};
+use crate::policy::limits::{Limits, OutputOverflow};
 use crate::policy::{Access, Missing, Network, NewSession, Origin, Protection};
 
 fn toml(text: &str) -> Document {
@@ -39,6 +40,7 @@ allow_gaps = ["sockets", "masks"]
 read_roots = ["/r", "~/r", "r"]
 read_roots_optional = ["/ro"]
 write_roots = ["."]
+write_roots_create = ["/wc"]
 write_roots_optional = ["/wo"]
 write_files = ["/f"]
 create_missing = true
@@ -57,7 +59,17 @@ env = ["A", "MY_*", "B=1"]
 keep_fds = [3, 4]
 keep_jobserver = true
 new_session = "always"
+timeout = "1.5h"
 kill_after = "250ms"
+memory = "512M"
+cpu_time = "5m"
+max_procs = 64
+max_file_size = 0
+max_open_files = 16
+address_space = "4GiB"
+core = 0
+max_output = 1000
+output_overflow = "kill"
 spawn_env_allowlist = ["PATH"]
 [env_set]
 Z = "last = \"x\""
@@ -74,6 +86,7 @@ fn every_key_is_read() {
     assert_eq!(document.cwd_allow_hidden, Some(vec![".git".into(), ".venv".into()]));
     assert_eq!(document.tmp_size, Some(64 << 20));
     assert_eq!(document.kill_after, Some(Duration::from_millis(250)));
+    assert_eq!((document.timeout, document.cpu_time), (Some(Duration::from_mins(90)), Some(300)));
     let policy = merge([document.layer(&Origin::Payload)]);
     let grants: Vec<_> =
         policy.files.grants.iter().map(|g| (g.path.to_str().unwrap(), g.access, g.missing, g.file_only)).collect();
@@ -83,6 +96,7 @@ fn every_key_is_read() {
         ("r", Access::Read, Missing::Refuse, false),
         ("/ro", Access::Read, Missing::Skip, false),
         (".", Access::Write, Missing::Create, false),
+        ("/wc", Access::Write, Missing::Create, false),
         ("/wo", Access::Write, Missing::Skip, false),
         ("/f", Access::Write, Missing::Refuse, true),
     ];
@@ -94,22 +108,53 @@ fn every_key_is_read() {
     let words: Vec<_> = ["PATH", "TEMP", "TEMPDIR", "TMP", "TMPDIR", "A", "MY_*", "B=1", "Z=last = \"x\"", "C="]
         .map(|word| EnvRule::parse(OsStr::new(word)).unwrap())
         .into();
-    assert_eq!(policy.env.rules, words);
+    let read: Vec<_> = policy.env.rules.iter().map(|entry| entry.rule.clone()).collect();
+    assert_eq!(read, words);
+    assert!(policy.env.rules.iter().all(|entry| entry.origin == Origin::Payload));
     assert!(!policy.env.defaults);
     assert!(policy.origins.values().all(|origin| *origin == Origin::Payload));
-    assert_eq!(policy.origins.len(), 12, "{:?}", policy.origins);
+    let limits = Limits {
+        timeout: Some(Duration::from_mins(90)),
+        memory: Some(512 << 20),
+        cpu_time: Some(300),
+        max_procs: Some(64),
+        max_file_size: Some(0),
+        max_open_files: Some(16),
+        address_space: Some(4 << 30),
+        core: Some(0),
+        max_output: Some(1000),
+        overflow: OutputOverflow::Kill,
+    };
+    assert_eq!(policy.limits, limits);
+    assert_eq!(policy.origins.len(), 22, "{:?}", policy.origins);
 }
 
 #[test]
 fn the_same_in_json() {
     let text = r#" {"extends":["rust"],"backend_type":"auto,none","allow_gaps":["sockets","masks"],"read_roots":["/r","~/r","r"],
-        "read_roots_optional":["/ro"],"write_roots":["."],"write_roots_optional":["/wo"],"write_files":["/f"],
+        "read_roots_optional":["/ro"],"write_roots":["."],"write_roots_create":["/wc"],"write_roots_optional":["/wo"],"write_files":["/f"],
         "create_missing":true,"mask_paths":["/m"],"protect_paths":[".git"],"allow_unix_socket_paths":["/as"],
         "deny_unix_socket_paths":["/ds"],"cwd_allow_hidden":[".git",".venv"],"cwd_hidden_scan_max_entries":7,
         "cwd_hidden_scan_overflow":"warn","cwd_hidden_scan_recursive":false,"workdir":"sub","tmp_size":67108864,
         "allow_network":true,"env":["A","MY_*","B=1"],"keep_fds":[3,4],"keep_jobserver":true,"new_session":"always",
-        "kill_after":"0.25s","spawn_env_allowlist":["PATH"],"env_set":{"Z":"last = \"x\"","C":""}} "#;
+        "timeout":"90m","kill_after":"0.25s","memory":536870912,"cpu_time":"300s","max_procs":64,
+        "max_file_size":0,"max_open_files":16,"address_space":"4G","core":0,"max_output":1000,"output_overflow":"kill","spawn_env_allowlist":["PATH"],"env_set":{"Z":"last = \"x\"","C":""}} "#;
     assert_eq!(json(text), toml(EVERYTHING));
+}
+
+/// The short form speaks of one list, of its own document.
+#[test]
+fn what_is_made_is_said_path_by_path_or_for_the_list() {
+    let missing = |text: &str| {
+        let policy = merge([toml(text).layer(&Origin::Payload), toml("write_roots = ['/x']").layer(&Origin::Payload)]);
+        policy.files.grants.iter().map(|grant| grant.missing).collect::<Vec<_>>()
+    };
+    let lists = "write_roots = ['/a']\nwrite_roots_create = ['/b']\n";
+    let (refuse, create) = (Missing::Refuse, Missing::Create);
+    assert_eq!(missing(lists), [refuse, create, refuse]);
+    assert_eq!(missing(&format!("{lists}create_missing = false")), [refuse, create, refuse]);
+    assert_eq!(missing(&format!("{lists}create_missing = true")), [create, create, refuse]);
+    assert_eq!(missing("create_missing = true"), [refuse]);
 }
 
 #[test]
@@ -207,7 +252,7 @@ fn mistakes_in_toml_are_placed() {
             "1:14: key 'kill_after': '2d' is not a duration (a number of seconds, or with ms, s, m, h)",
         ),
         ("tmp_size = '64'", "1:12: key 'tmp_size': '64' has no unit (K, M, G, T); bytes are written without quotes"),
-        ("tmp_size = 64", "1:12: key 'tmp_size': 64 bytes are less than one page (4K)"),
+        ("tmp_size = 64", "1:12: key 'tmp_size': 64 is less than one page (4K)"),
         (
             "tmp_size = 1e9",
             "1:12: key 'tmp_size': expected a size, such as \"64M\", or a number of bytes, found a fraction",
@@ -261,6 +306,51 @@ fn mistakes_in_toml_are_placed() {
         toml("env_set.workdir = 'x'").env_set.len() + toml("env_set = { env = '', workdir = 'x' }").env_set.len(),
         3
     );
+}
+
+#[test]
+fn mistakes_in_limits_are_placed() {
+    let mut right = true;
+    for (text, expected) in [
+        (
+            "timeout = 15.0",
+            "1:11: key 'timeout': expected a duration with its unit, such as \"2s\" or \"250ms\", found a fraction",
+        ),
+        ("timeout = '-1s'", "1:11: key 'timeout': '-1s' is not a duration"),
+        ("timeout = '5'", "1:11: key 'timeout': '5' has no unit (ms, s, m, h)"),
+        ("memory = 512", "1:10: key 'memory': 512 is less than 16M, the least that a sandbox starts in"),
+        ("memory = '16383K'", "1:10: key 'memory': '16383K' is less than 16M, the least that a sandbox starts in"),
+        ("memory = '512'", "'512' has no unit (K, M, G, T); bytes are written without quotes"),
+        (
+            "memory = '1.5G'",
+            "1:10: key 'memory': '1.5G' is not a size (a whole number of bytes, or with K, M, G, T, KiB, MiB, GiB, TiB)",
+        ),
+        ("address_space = '1M'", "'1M' is less than 16M, the least that a program can be loaded in"),
+        (
+            "cpu_time = 30",
+            "1:12: key 'cpu_time': expected a duration of whole seconds with its unit, such as \"30s\" or \"5m\", found a number",
+        ),
+        (
+            "cpu_time = '0.5s'",
+            "1:12: key 'cpu_time': '0.5s' is not a whole number of seconds, in which processor time is counted",
+        ),
+        ("cpu_time = '0s'", "1:12: key 'cpu_time': '0s' is less than one second"),
+        ("max_procs = 0", "1:13: key 'max_procs': 0 is less than 1, the command itself"),
+        ("max_procs = '64'", "1:13: key 'max_procs': expected a positive integer, found a string"),
+        ("max_procs = -1", "expected a positive integer, found -1"),
+        (
+            "max_open_files = 15",
+            "1:18: key 'max_open_files': 15 is less than 16, the fewest that a program can be started with",
+        ),
+        ("max_file_size = -1", "1:17: key 'max_file_size': expected a size, found -1"),
+        ("core = false", "1:8: key 'core': expected a size, such as \"64M\", or a number of bytes, found a boolean"),
+        ("max_output = '16777216T'", "1:14: key 'max_output': '16777216T' is more than 64 bits of bytes"),
+        ("output_overflow = 'drop'", "1:19: key 'output_overflow': 'drop' is not one of truncate, kill"),
+        ("max_memory = 1", "1:1: key 'max_memory' is unknown; did you mean 'memory'?"),
+    ] {
+        right &= is_expected(text, "dir/p.toml", expected);
+    }
+    assert!(right);
 }
 
 #[test]

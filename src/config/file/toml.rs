@@ -5,7 +5,7 @@ use toml::de::{DeInteger, DeTable, DeValue};
 
 use super::DEPTH;
 use super::node::{Fault, Key, Node, Value};
-use crate::config::fields::FIELDS;
+use crate::config::fields;
 
 /// A whole file.
 pub(super) fn parse(text: &str) -> Result<Node, Fault> {
@@ -25,20 +25,28 @@ fn syntax(text: &str, error: &toml::de::Error) -> Fault {
     Fault::at(span.start, format!("the file is not TOML: {}", error.message()))
 }
 
-/// A key of ours below a section belongs to the section, whatever its writer meant.
+/// A key of ours below a section belongs to the section, whatever its writer meant; so does one that is nearly ours.
 fn check_sections(text: &str, root: &Node) -> Result<(), Fault> {
     let Some(section) = root.get("env_set") else { return Ok(()) };
     let Value::Table(pairs) = &section.value else { return Ok(()) };
     if text.as_bytes().get(section.at) != Some(&b'[') {
         return Ok(());
     }
-    match pairs.iter().find(|(key, _)| FIELDS.iter().any(|field| field.key == key.name)) {
-        None => Ok(()),
-        Some((Key { at, name }, _)) => Err(Fault::at(
-            *at,
-            format!("key '{name}' stands in the section [env_set]: move it above, or write 'env_set.{name}'"),
-        )),
+    for (Key { at, name }, node) in pairs {
+        let is_text = matches!(node.value, Value::Text(_));
+        let advice = match fields::nearest(name) {
+            Some(key) if key == name => format!("move it above, or write 'env_set.{name}'"),
+            // No value of a variable, so there is nothing else that it could mean.
+            Some(key) if !is_text => format!("did you mean '{key}'? It has to stand above"),
+            // Names of variables are in capitals by custom, and those of the others are no misspelt keys.
+            Some(key) if fields::is_slip_of(name, key) => {
+                format!("if it is meant as '{key}', write that above, otherwise 'env_set.{name}'")
+            }
+            _ => continue,
+        };
+        return Err(Fault::at(*at, format!("key '{name}' stands in the section [env_set]: {advice}")));
     }
+    Ok(())
 }
 
 fn node(value: Spanned<DeValue<'_>>, depth: usize) -> Node {

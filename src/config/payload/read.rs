@@ -163,6 +163,10 @@ fn generation(values: &BTreeMap<&str, &RawValue>) -> Result<Generation> {
     match names.as_slice() {
         [] => Ok(generation),
         [key] => bail!("policy key {key} is missing{because}"),
+        keys if meant.is_none() => bail!(
+            "policy keys {} are missing: a record has every key; only in a policy file (--policy FILE) can each be left out",
+            keys.join(", ")
+        ),
         keys => bail!("policy keys {} are missing{because}", keys.join(", ")),
     }
 }

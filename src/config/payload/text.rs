@@ -25,6 +25,9 @@ pub(super) fn decode(text: &[u8]) -> Result<Vec<u8>> {
     if text.is_empty() {
         bail!("policy payload is empty");
     }
+    if text.starts_with(b"{") {
+        bail!("policy payload is bare JSON, expected its base64url form; --policy FILE reads the JSON of a record");
+    }
     // One engine that is indifferent to padding would also take one '=' where two belong.
     let engine = if text.ends_with(b"=") { &URL_SAFE } else { &URL_SAFE_NO_PAD };
     engine.decode(text).map_err(|error| fault(&error, start, text.len()))

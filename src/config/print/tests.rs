@@ -12,7 +12,8 @@ use crate::backend::Backend;
 use crate::config::file::{self, Format};
 use crate::config::layer::{Layer, Set, merge};
 use crate::policy::hidden::{Overflow, Shown};
-use crate::policy::{Access, Grant, Missing, Network, NewSession, Protection};
+use crate::policy::limits::OutputOverflow;
+use crate::policy::{Access, EnvEntry, Grant, Missing, Network, NewSession, Protection};
 
 /// Bytes without NUL: text, text that needs quotes, bytes that are no text, and what looks encoded.
 fn bytes() -> impl Strategy<Value = Vec<u8>> {
@@ -62,8 +63,27 @@ fn origin() -> impl Strategy<Value = Origin> {
     ]
 }
 
-fn set<T: std::fmt::Debug>(value: impl Strategy<Value = T>) -> impl Strategy<Value = Option<Set<T>>> {
-    option::of((value, origin()).prop_map(|(value, origin)| Set::new(value, origin)))
+fn entry() -> impl Strategy<Value = EnvEntry> {
+    (rule(), origin()).prop_map(|(rule, origin)| EnvEntry { rule, origin })
+}
+
+/// Boxed, since a policy of so many parts would be too large for the stack of a test.
+fn set<T: std::fmt::Debug + 'static>(value: impl Strategy<Value = T> + 'static) -> BoxedStrategy<Option<Set<T>>> {
+    option::of((value, origin()).prop_map(|(value, origin)| Set::new(value, origin))).boxed()
+}
+
+/// Numbers of bytes, round ones among them.
+fn sizes(least: u64) -> impl Strategy<Value = u64> {
+    let round = (0_u32..63).prop_map(|shift| 1 << shift);
+    prop_oneof![Just(least), least..=u64::MAX, round.prop_map(move |size: u64| size.max(least))]
+}
+
+fn times() -> impl Strategy<Value = Duration> {
+    prop_oneof![
+        (0..3_000_000_000_u64, 0..1_000_000_000_u32).prop_map(|(seconds, nanos)| Duration::new(seconds, nanos)),
+        (0..10_000_u64).prop_map(Duration::from_millis),
+        Just(Duration::ZERO),
+    ]
 }
 
 fn path_rules() -> impl Strategy<Value = Vec<PathRule>> {
@@ -71,35 +91,26 @@ fn path_rules() -> impl Strategy<Value = Vec<PathRule>> {
 }
 
 fn hidden_names() -> impl Strategy<Value = Shown> {
-    let name = bytes()
-        .prop_filter("a single part", |name| !name.contains(&b'/') && name != b"." && name != b".." && name != b"*");
+    let name = bytes().prop_map(|name| [b".", name.as_slice()].concat());
+    let name = name.prop_filter("a single part", |name| !name.contains(&b'/') && name != b"." && name != b"..");
     prop_oneof![Just(Shown::All), btree_set(name.prop_map(OsString::from_vec), 0..3).prop_map(Shown::Names)]
 }
 
 /// Every kind of grant that a source can ask for and a document can tell apart.
 fn grants() -> impl Strategy<Value = Vec<Grant>> {
-    let kinds = |missing| {
-        vec![
-            (Access::Read, Missing::Refuse, false),
-            (Access::Read, Missing::Skip, false),
-            (Access::Write, missing, false),
-            (Access::Write, Missing::Skip, false),
-            (Access::Write, Missing::Refuse, true),
-        ]
-    };
-    select(vec![Missing::Refuse, Missing::Create]).prop_flat_map(move |missing| {
-        let grant = (path(), select(kinds(missing)), origin());
-        vec(
-            grant.prop_map(|(path, (access, missing, file_only), origin)| Grant {
-                path,
-                access,
-                missing,
-                file_only,
-                origin,
-            }),
-            0..5,
-        )
-    })
+    let kinds = vec![
+        (Access::Read, Missing::Refuse, false),
+        (Access::Read, Missing::Skip, false),
+        (Access::Write, Missing::Refuse, false),
+        (Access::Write, Missing::Create, false),
+        (Access::Write, Missing::Skip, false),
+        (Access::Write, Missing::Refuse, true),
+    ];
+    let grant = (path(), select(kinds), origin()).prop_map(|(path, kind, origin)| {
+        let (access, missing, file_only) = kind;
+        Grant { path, access, missing, file_only, origin }
+    });
+    vec(grant, 0..6)
 }
 
 prop_compose! {
@@ -110,7 +121,7 @@ prop_compose! {
         protects in path_rules(),
         allow_sockets in path_rules(),
         deny_sockets in path_rules(),
-        env in vec(rule(), 0..6),
+        env in vec(entry(), 0..6),
         keep_fds in btree_set(3..i32::MAX, 0..3),
     ) -> Layer {
         Layer { accepted_gaps, grants, masks, protects, allow_sockets, deny_sockets, env, keep_fds, ..Layer::default() }
@@ -118,32 +129,57 @@ prop_compose! {
 }
 
 prop_compose! {
+    fn limits()(
+        timeout in set(times()),
+        memory in set(sizes(16 << 20)),
+        cpu_time in set(1..3_000_000_000_u64),
+        max_procs in set(1..=u64::MAX),
+        max_file_size in set(sizes(0)),
+        max_open_files in set(16..=u64::MAX),
+        address_space in set(sizes(16 << 20)),
+        core in set(sizes(0)),
+        max_output in set(sizes(0)),
+        output_overflow in set(select(OutputOverflow::ALL.to_vec())),
+    ) -> Layer {
+        Layer {
+            timeout, memory, cpu_time, max_procs, max_file_size, max_open_files, address_space, core, max_output,
+            output_overflow, ..Layer::default()
+        }
+    }
+}
+
+prop_compose! {
     fn policy()(
-        lists in lists(),
+        lists in lists().boxed(),
         backends in set(select(vec![vec![Backend::Bwrap], vec![Backend::None], vec![Backend::Bwrap, Backend::None]])),
-        tmp_size in set(prop_oneof![4096..u64::MAX, (12_u32..63).prop_map(|shift| 1 << shift)]),
+        tmp_size in set(sizes(4096)),
         workdir in set(path()),
         network in set(select(vec![Network::Off, Network::Host])),
         env_defaults in set(any::<bool>()),
         keep_jobserver in set(any::<bool>()),
         new_session in set(select(vec![NewSession::Auto, NewSession::Always, NewSession::Never])),
-        kill_after in set(prop_oneof![
-            (0..3_000_000_000_u64, 0..1_000_000_000_u32).prop_map(|(seconds, nanos)| Duration::new(seconds, nanos)),
-            (0..10_000_u64).prop_map(Duration::from_millis),
-        ]),
+        kill_after in set(times()),
+        limits in limits().boxed(),
         hidden in (set(hidden_names()), set(1..=u64::MAX), set(select(Overflow::ALL.to_vec())), set(any::<bool>())),
     ) -> Policy {
         let (hidden_shown, hidden_max_entries, hidden_overflow, hidden_recursive) = hidden;
         merge([Layer {
             backends, tmp_size, workdir, network, env_defaults, keep_jobserver, new_session, kill_after, hidden_shown,
-            hidden_max_entries, hidden_overflow, hidden_recursive, ..lists
+            hidden_max_entries, hidden_overflow, hidden_recursive, ..lists.under(limits)
         }])
     }
 }
 
 /// The policy without origins, its grants in the order of documents, a network that is off asked for where it is written.
 fn bare(mut policy: Policy) -> Policy {
-    let order = ["read_roots", "read_roots_optional", "write_roots", "write_roots_optional", "write_files"];
+    let order = [
+        "read_roots",
+        "read_roots_optional",
+        "write_roots",
+        "write_roots_create",
+        "write_roots_optional",
+        "write_files",
+    ];
     policy.files.grants.sort_by_key(|grant| order.iter().position(|key| *key == grant_key(grant)));
     for grant in &mut policy.files.grants {
         grant.origin = Origin::Default;
@@ -153,6 +189,9 @@ fn bare(mut policy: Policy) -> Policy {
         for rule in rules {
             rule.origin = Origin::Default;
         }
+    }
+    for entry in &mut policy.env.rules {
+        entry.origin = Origin::Default;
     }
     policy.origins.clear();
     if policy.network == Network::Off && !policy.backends.list.contains(&Backend::None) {
@@ -211,14 +250,44 @@ proptest! {
         other.files.masks.push(PathRule { path: "/one/more".into(), origin: Origin::Default });
         prop_assert_ne!(hash(&other), hash(&policy));
     }
+
+    /// Each grant keeps its own answer to a missing path, whatever the others say.
+    #[test]
+    fn the_hash_knows_which_grants_are_made(policy in policy()) {
+        for index in 0..policy.files.grants.len() {
+            let mut other = policy.clone();
+            let grant = &mut other.files.grants[index];
+            grant.missing = match (grant_key(grant), grant.missing) {
+                ("write_roots", _) => Missing::Create,
+                ("write_roots_create", _) => Missing::Refuse,
+                _ => continue,
+            };
+            let alike = |other: &Grant| plain(&other.path) == plain(&policy.files.grants[index].path);
+            if policy.files.grants.iter().filter(|other| alike(other)).count() == 1 {
+                prop_assert_ne!(hash(&other), hash(&policy));
+            }
+        }
+    }
+
+    /// Behind each rule stands who asked, in the order of the rules.
+    #[test]
+    fn toml_names_the_origin_of_each_variable(rules in vec(rule(), 0..8)) {
+        let origins: Vec<Origin> = (0..rules.len()).map(|index| Origin::File(format!("from-{index}").into())).collect();
+        let env = rules.iter().zip(&origins).map(|(rule, origin)| EnvEntry { rule: rule.clone(), origin: origin.clone() });
+        let text = toml(&merge([Layer { env: env.collect(), ..Layer::default() }]));
+        let said: Vec<_> = text.lines().filter_map(|line| Some(line.rsplit_once("  # from ")?.1.to_owned())).collect();
+        prop_assert_eq!(said, origins.iter().map(ToString::to_string).collect::<Vec<_>>(), "{}", text);
+    }
 }
 
-fn rules(words: &[&str]) -> Vec<EnvRule> {
-    words.iter().map(|word| EnvRule::parse(OsStr::new(word)).unwrap()).collect()
+fn rules(words: &[&str], origin: &Origin) -> Vec<EnvEntry> {
+    EnvEntry::all(words.iter().map(|word| EnvRule::parse(OsStr::new(word)).unwrap()), origin).collect()
 }
 
 fn hash_of(env: &[&str]) -> String {
-    hash(&merge([Layer { env: rules(env), ..Layer::default() }]))
+    let of = |origin| hash(&merge([Layer { env: rules(env, &origin), ..Layer::default() }]));
+    assert_eq!(of(Origin::Payload), of(Origin::Flag("--env")), "{env:?}");
+    of(Origin::Payload)
 }
 
 #[test]
@@ -250,6 +319,13 @@ fn example() -> Policy {
                 origin: flag.clone(),
             },
             Grant {
+                path: "/new".into(),
+                access: Access::Write,
+                missing: Missing::Create,
+                file_only: false,
+                origin: flag.clone(),
+            },
+            Grant {
                 path: "/v".into(),
                 access: Access::Write,
                 missing: Missing::Refuse,
@@ -267,7 +343,7 @@ fn example() -> Policy {
         network: Some(Set::new(Network::Host, Origin::Flag("--net"))),
         tmp_size: Some(Set::new(64 << 20, profile)),
         hidden_shown: Some(Set::new(Shown::Names(BTreeSet::new()), Origin::File("p.toml".into()))),
-        env: rules(&["A", "B=é"]),
+        env: [rules(&["A"], &Origin::Flag("--env")), rules(&["M_*", "B=é"], &Origin::File("p.toml".into()))].concat(),
         keep_fds: [3, 9].into(),
         ..Layer::default()
     }])
@@ -283,11 +359,17 @@ write_roots = [
     "/w",  # from --write
     "/v",  # from profile 'ci\n'
 ]
+write_roots_create = [
+    "/new",  # from --write
+]
 cwd_allow_hidden = []  # from p.toml
 tmp_size = "64M"  # from profile 'ci\n'
 allow_network = true  # from --net
-env = ["A"]
-env_set.B = "é"
+env = [
+    "A",  # from --env
+    "M_*",  # from p.toml
+]
+env_set.B = "é"  # from p.toml
 keep_fds = [3, 9]
 "#;
     assert_eq!(toml(&example()), expected);
@@ -304,11 +386,15 @@ fn json_is_indented() {
     "/w",
     "/v"
   ],
+  "write_roots_create": [
+    "/new"
+  ],
   "cwd_allow_hidden": [],
   "tmp_size": "64M",
   "allow_network": true,
   "env": [
-    "A"
+    "A",
+    "M_*"
   ],
   "env_set": {
     "B": "é"
@@ -325,8 +411,8 @@ fn json_is_indented() {
 #[test]
 fn the_canonical_bytes_and_their_hash() {
     let expected = concat!(
-        r#"{"allow_network":true,"backend_type":"bwrap","cwd_allow_hidden":[],"env":["A"],"env_set":{"B":"\u00e9"},"#,
-        r#""keep_fds":[3,9],"read_roots_optional":["base64:L/8="],"tmp_size":"64M","write_roots":["/v","/w"]}"#
+        r#"{"allow_network":true,"backend_type":"bwrap","cwd_allow_hidden":[],"env":["A","M_*"],"env_set":{"B":"\u00e9"},"#,
+        r#""keep_fds":[3,9],"read_roots_optional":["base64:L/8="],"tmp_size":"64M","write_roots":["/v","/w"],"write_roots_create":["/new"]}"#
     );
     assert_eq!(String::from_utf8(canonical(&example())).unwrap(), expected);
     let hash = hash(&example());

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::{OsStr, OsString};
 
 use super::{Environment, Reason, list};
+use crate::policy::EnvEntry;
 use crate::policy::env::{EnvRule, is_name};
 
 /// The caller's variables that have a proper name: sorted, the last of duplicates.
@@ -58,11 +59,11 @@ pub(super) enum Exact<'a> {
 }
 
 impl<'a> Rules<'a> {
-    pub(super) fn read(rules: &'a [EnvRule]) -> Self {
+    pub(super) fn read(rules: &'a [EnvEntry]) -> Self {
         let mut exact = HashMap::new();
         let mut prefixes = BTreeMap::new();
-        for (place, rule) in rules.iter().enumerate() {
-            match rule {
+        for (place, entry) in rules.iter().enumerate() {
+            match &entry.rule {
                 EnvRule::Pass(name) => {
                     exact.insert(name.as_str(), (place, Exact::Pass));
                 }

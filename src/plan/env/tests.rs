@@ -7,6 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::policy::env::{EnvRule, is_name};
+use crate::policy::{EnvEntry, Origin};
 
 /// One call of `prune` with everything plain but what a test sets.
 #[derive(Debug)]
@@ -20,9 +21,13 @@ struct Case {
     visible: &'static [&'static str],
 }
 
+fn entry(word: &str) -> EnvEntry {
+    EnvEntry { rule: EnvRule::parse(OsStr::new(word)).unwrap(), origin: Origin::Flag("--env") }
+}
+
 fn case(inherited: &[(&str, &str)], rules: &[&str]) -> Case {
     let inherited = inherited.iter().map(|(name, value)| (name.into(), value.into())).collect();
-    let rules = rules.iter().map(|rule| EnvRule::parse(OsStr::new(rule)).unwrap()).collect();
+    let rules = rules.iter().map(|rule| entry(rule)).collect();
     Case {
         inherited,
         policy: EnvPolicy { defaults: true, rules },
@@ -351,7 +356,7 @@ fn proxies_and_ca_bundles_pass_by_name_only() {
         let mut case = case(&inherited, &["HTTPS_*", "SSL_*"]);
         case.network_host = network_host;
         assert_eq!(extra(&case.prune()), [""; 0]);
-        case.policy.rules = vec![EnvRule::parse(OsStr::new("HTTPS_PROXY")).unwrap()];
+        case.policy.rules = vec![entry("HTTPS_PROXY")];
         assert_eq!(extra(&case.prune()), ["HTTPS_PROXY=v"]);
     }
 }
@@ -394,8 +399,7 @@ fn a_large_environment_costs_little() {
     let mut large = case(&[], &[]);
     large.inherited = inherited;
     for number in 0..1000 {
-        let rule = format!("V_{number}_*");
-        large.policy.rules.push(EnvRule::parse(OsStr::new(&rule)).unwrap());
+        large.policy.rules.push(entry(&format!("V_{number}_*")));
     }
     let start = std::time::Instant::now();
     assert_eq!(large.prune().dropped.len(), 100_000);
@@ -430,13 +434,16 @@ fn value() -> impl Strategy<Value = String> {
     ]
 }
 
-fn rules() -> impl Strategy<Value = Vec<EnvRule>> {
+fn rules() -> impl Strategy<Value = Vec<EnvEntry>> {
     let word = prop_oneof![
         name(),
         (name(), value()).prop_map(|(name, value)| format!("{name}={value}")),
         "(MY|LD|GIT|LC|OMNIGENT|A|RUSTUP|SSL|HTTPS|DBUS)_\\*",
     ];
-    let parse = |words: Vec<String>| words.iter().filter_map(|word| EnvRule::parse(OsStr::new(word)).ok()).collect();
+    let parse = |words: Vec<String>| {
+        let rules = words.iter().filter_map(|word| EnvRule::parse(OsStr::new(word)).ok());
+        EnvEntry::all(rules, &Origin::Payload).collect()
+    };
     prop::collection::vec(word, 0..8).prop_map(parse)
 }
 
@@ -459,12 +466,12 @@ prop_compose! {
     }
 }
 
-fn is_set_by(rules: &[EnvRule], name: &OsStr) -> bool {
-    rules.iter().any(|rule| matches!(rule, EnvRule::Set(set, _) if set.as_ref() == name))
+fn is_set_by(rules: &[EnvEntry], name: &OsStr) -> bool {
+    rules.iter().any(|entry| matches!(&entry.rule, EnvRule::Set(set, _) if set.as_ref() == name))
 }
 
-fn is_passed_by(rules: &[EnvRule], name: &str) -> bool {
-    rules.iter().any(|rule| match rule {
+fn is_passed_by(rules: &[EnvEntry], name: &str) -> bool {
+    rules.iter().any(|entry| match &entry.rule {
         EnvRule::Pass(pass) => pass.as_str() == name,
         EnvRule::PassPrefix(prefix) => name.starts_with(prefix.as_str()),
         EnvRule::Set(..) => false,
@@ -528,7 +535,7 @@ proptest! {
         let rules = &case.policy.rules;
         for name in case.prune().kept {
             let text = name.to_str().unwrap();
-            let by_name = rules.iter().any(|rule| matches!(rule, EnvRule::Pass(pass) if pass.as_str() == text));
+            let by_name = rules.iter().any(|entry| matches!(&entry.rule, EnvRule::Pass(pass) if pass.as_str() == text));
             prop_assert!(by_name || !names::looks_secret(text), "{text}");
         }
     }

@@ -8,7 +8,8 @@ use crate::cli::Format;
 use crate::launch::{File, Launch, Word};
 use crate::log::escape;
 use crate::plan::{Gap, MountOp};
-use crate::policy::{Access, Network, Origin, Policy};
+use crate::policy::env::EnvRule;
+use crate::policy::{Access, Limits, Network, Origin, Policy};
 
 #[derive(Serialize)]
 struct DryRun<'a> {
@@ -20,6 +21,7 @@ struct DryRun<'a> {
     network: &'static str,
     new_session: bool,
     settings: Vec<Decision>,
+    limits: Bounds,
     kill_after_ms: u128,
     kept_descriptors: Vec<i32>,
     mounts: Vec<Mount>,
@@ -32,13 +34,30 @@ struct DryRun<'a> {
     launcher: Option<Launcher>,
 }
 
-/// Who decided what: a path with its rule, or a single setting.
+/// Who decided what: a path or variable with its rule, or a single setting.
 #[derive(Serialize)]
 struct Decision {
     setting: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     path: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    variable: Option<String>,
     from: String,
+}
+
+/// What is enforced; null is no limit.
+#[derive(Serialize)]
+struct Bounds {
+    timeout_ms: Option<u128>,
+    memory_bytes: Option<u64>,
+    cpu_time_seconds: Option<u64>,
+    max_procs: Option<u64>,
+    max_file_size_bytes: Option<u64>,
+    max_open_files: Option<u64>,
+    address_space_bytes: Option<u64>,
+    core_bytes: Option<u64>,
+    max_output_bytes: Option<u64>,
+    output_overflow: &'static str,
 }
 
 #[derive(Serialize)]
@@ -73,7 +92,7 @@ struct Launcher {
 
 /// What a run of this plan would do.
 #[must_use]
-pub fn dry_run((plan, tools): &Planned, policy: &Policy, hash: String, format: Format) -> Vec<u8> {
+pub fn render((plan, tools): &Planned, policy: &Policy, hash: String, format: Format) -> Vec<u8> {
     let text = |path: &std::path::Path| path.display().to_string();
     let names = |names: &[std::ffi::OsString]| names.iter().map(|name| name.display().to_string()).collect();
     let report = DryRun {
@@ -88,6 +107,7 @@ pub fn dry_run((plan, tools): &Planned, policy: &Policy, hash: String, format: F
         },
         new_session: plan.new_session,
         settings: settings(policy),
+        limits: bounds(&plan.limits),
         kill_after_ms: plan.kill_after.as_millis(),
         kept_descriptors: plan.keep_fds.iter().copied().collect(),
         mounts: plan.view.iter().map(mount).collect(),
@@ -120,17 +140,75 @@ pub fn dry_run((plan, tools): &Planned, policy: &Policy, hash: String, format: F
             bytes.push(b'\n');
             bytes
         }
-        Format::Text => report.text().into_bytes(),
+        Format::Text => report.text(&plan.limits).into_bytes(),
+    }
+}
+
+fn bounds(limits: &Limits) -> Bounds {
+    let Limits {
+        timeout,
+        memory,
+        cpu_time,
+        max_procs,
+        max_file_size,
+        max_open_files,
+        address_space,
+        core,
+        max_output,
+        overflow,
+    } = limits;
+    Bounds {
+        timeout_ms: timeout.map(|time| time.as_millis()),
+        memory_bytes: *memory,
+        cpu_time_seconds: *cpu_time,
+        max_procs: *max_procs,
+        max_file_size_bytes: *max_file_size,
+        max_open_files: *max_open_files,
+        address_space_bytes: *address_space,
+        core_bytes: *core,
+        max_output_bytes: *max_output,
+        output_overflow: overflow.word(),
+    }
+}
+
+/// Each limit in words; what is none is left out.
+fn limit_lines(limits: &Limits) -> impl Iterator<Item = String> {
+    let number = |number: u64| number.to_string();
+    let lines = [
+        ("timeout", limits.timeout.map(|time| format!("{time:?}"))),
+        ("memory", limits.memory.map(size)),
+        ("cpu time", limits.cpu_time.map(|seconds| format!("{seconds}s"))),
+        ("processes", limits.max_procs.map(number)),
+        ("file size", limits.max_file_size.map(size)),
+        ("open files", limits.max_open_files.map(number)),
+        ("address space", limits.address_space.map(size)),
+        ("core", limits.core.map(size)),
+        ("output", limits.max_output.map(|bytes| format!("{}, then {}", size(bytes), limits.overflow.word()))),
+    ];
+    lines.into_iter().filter_map(|(what, value)| Some(format!("{what} {}", value?)))
+}
+
+/// A number of bytes for readers.
+fn size(bytes: u64) -> String {
+    let units = [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")];
+    match units.into_iter().find(|(shift, _)| bytes > 0 && bytes.trailing_zeros() >= *shift) {
+        Some((shift, unit)) => format!("{} {unit}", bytes >> shift),
+        None => format!("{bytes} bytes"),
     }
 }
 
 /// Everything that somebody asked for, by whom.
 fn settings(policy: &Policy) -> Vec<Decision> {
-    let single =
-        policy.origins.iter().map(|(key, origin)| Decision { setting: key, path: None, from: origin.to_string() });
+    let single = policy.origins.iter().map(|(key, origin)| Decision {
+        setting: key,
+        path: None,
+        variable: None,
+        from: origin.to_string(),
+    });
     let path = |setting, path: &std::path::Path, origin: &Origin| Decision {
         setting,
         path: Some(path.display().to_string()),
+        variable: None,
         from: origin.to_string(),
     };
     let grants = policy.files.grants.iter().map(|grant| {
@@ -148,7 +226,16 @@ fn settings(policy: &Policy) -> Vec<Decision> {
     ];
     let rules =
         rules.iter().flat_map(|(setting, rules)| rules.iter().map(|rule| path(setting, &rule.path, &rule.origin)));
-    single.chain(grants).chain(rules).collect()
+    let variables = policy.env.deciding().into_iter().map(|entry| Decision {
+        setting: match entry.rule {
+            EnvRule::Pass(_) | EnvRule::PassPrefix(_) => "pass variable",
+            EnvRule::Set(..) => "set variable",
+        },
+        path: None,
+        variable: Some(entry.rule.subject().into_owned()),
+        from: entry.origin.to_string(),
+    });
+    single.chain(grants).chain(rules).chain(variables).collect()
 }
 
 fn word(word: &Word) -> String {
@@ -189,7 +276,7 @@ fn mount(op: &MountOp) -> Mount {
 }
 
 impl DryRun<'_> {
-    fn text(&self) -> String {
+    fn text(&self, limits: &Limits) -> String {
         let mut lines = vec![
             format!("backend: {}", self.backend),
             format!("policy sha256: {}", self.policy_sha256),
@@ -202,9 +289,10 @@ impl DryRun<'_> {
         if !self.kept_descriptors.is_empty() {
             lines.push(format!("kept descriptors: {:?}", self.kept_descriptors));
         }
-        for Decision { setting, path, from } in &self.settings {
-            let path = path.as_ref().map(|path| format!(" '{path}'")).unwrap_or_default();
-            lines.push(format!("setting: {setting}{path} from {from}"));
+        lines.extend(limit_lines(limits).map(|line| format!("limit: {line}")));
+        for Decision { setting, path, variable, from } in &self.settings {
+            let about = path.as_ref().or(variable.as_ref()).map(|about| format!(" '{about}'")).unwrap_or_default();
+            lines.push(format!("setting: {setting}{about} from {from}"));
         }
         lines.push(format!("mounts ({}):", self.mounts.len()));
         for mount in &self.mounts {

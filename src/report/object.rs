@@ -1,0 +1,390 @@
+//! The result object: which fields there are, what they mean, and how they follow from what is known.
+//!
+//! Format 1. Fields are added under the same number; a change of meaning is another number.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::ser::{Formatter, Serializer};
+
+use super::{Chosen, Known};
+use crate::error::Kind;
+use crate::exit::Status;
+use crate::log::steers;
+use crate::plan::Gap;
+use crate::policy::limits::Limit;
+use crate::stage::account::{End, Written};
+
+/// The number of the format.
+pub const VERSION: u32 = 1;
+
+/// The words of `status`, each with its meaning.
+pub const STATUSES: &[(&str, &str)] = &[
+    ("exited", "the command ran and exited"),
+    ("signaled", "the command ran and a signal ended it"),
+    ("timeout", "the time limit ended it"),
+    ("output-limit", "the output limit ended it"),
+    ("not-started", "the command never ran"),
+];
+
+/// The words of `reason`, each with its meaning.
+pub const REASONS: &[(&str, &str)] = &[
+    ("timeout", "the time limit was reached"),
+    ("output-limit", "the output limit was reached and ended the command"),
+    ("memory-limit", "the kernel ended a process for want of memory below the limit"),
+    ("cpu-limit", "the limit of processor time was reached"),
+    ("file-size-limit", "a file would have grown beyond the limit"),
+    ("process-limit", "a process or thread could not be started because of the limit"),
+    ("usage", "the command line cannot be understood"),
+    ("policy", "the policy, or a report, cannot be carried out as written"),
+    ("gap", "a protection that was asked for cannot be enforced here"),
+    ("backend", "no backend could start the command"),
+    ("not-found", "the command does not exist"),
+    ("hidden", "the command exists on the host and is hidden by the policy"),
+    ("not-executable", "the command, or its interpreter, cannot be executed"),
+    ("terminated", "a signal asked sandbox-run to end"),
+];
+
+/// The fields in their order, each with its meaning.
+pub const FIELDS: &[(&str, &str)] = &[
+    ("version", "The number of this format: 1. Fields may be added under the same number."),
+    ("status", "How it ended."),
+    ("exit_code", "The status with which the command itself exited, after a limit too; null if it did not exit."),
+    ("signal", "The number of the signal that ended the command, whoever sent it; null if none did."),
+    ("reason", "Why it ended so, or why it was not started; null if there is nothing to explain."),
+    ("backend", "The backend that ran the command; null if none did."),
+    (
+        "gaps",
+        "What was not enforced: objects with the word of the protection and what is missing; null if no backend ran the \
+         command.",
+    ),
+    (
+        "policy_sha256",
+        "SHA-256 of the merged policy in its canonical form, as '--dry-run' shows it; null if there was no policy.",
+    ),
+    (
+        "argv",
+        "The command and its arguments as typed, bytes that are not text replaced; null if the command line did not tell \
+         where they begin.",
+    ),
+    ("pid", "The number of the command's process on the host; null if unknown."),
+    ("started_at", "When the command started, UTC in the form of RFC 3339 with milliseconds; null if it did not."),
+    ("wall_ms", "Milliseconds from its start to its end; null if it did not start."),
+    ("user_ms", "Processor time in user mode of everything inside, in milliseconds; null if unknown."),
+    ("system_ms", "Processor time in the kernel of everything inside, in milliseconds; null if unknown."),
+    (
+        "max_rss_kib",
+        "The greatest memory in use, in KiB: of the whole tree where a control group counted it, otherwise of the largest \
+         process; null if unknown.",
+    ),
+    (
+        "stdout_bytes",
+        "Bytes that the command wrote on standard output; null if they were not counted, as on a terminal.",
+    ),
+    ("stderr_bytes", "The same of standard error."),
+    ("truncated", "Whether output was thrown away because of its limit."),
+    ("limits_hit", "All limits that were reached, as far as that can be known, by the words of 'reason'."),
+    ("env_dropped", "Names of the variables that were not passed on, no values; null if no backend ran the command."),
+    (
+        "warnings",
+        "What sandbox-run said as a warning or error on standard error, or would have said without '-q', a text for each \
+         line.",
+    ),
+    (
+        "stdout",
+        "With '--capture' only: the kept standard output, bytes that are not text replaced; null if nothing ran.",
+    ),
+    ("stderr", "With '--capture' only: the same of standard error."),
+];
+
+/// What a call was and how it ended.
+#[derive(Debug)]
+pub struct Run {
+    /// The words of the target, if the command line told where they begin.
+    pub argv: Option<Vec<OsString>>,
+    /// How it ended.
+    pub status: Status,
+}
+
+/// The result object.
+#[derive(Debug, Serialize)]
+pub struct Object {
+    version: u32,
+    status: &'static str,
+    exit_code: Option<i32>,
+    signal: Option<i32>,
+    reason: Option<&'static str>,
+    backend: Option<&'static str>,
+    gaps: Option<Vec<Gap>>,
+    policy_sha256: Option<String>,
+    argv: Option<Vec<String>>,
+    pid: Option<i32>,
+    started_at: Option<String>,
+    wall_ms: Option<u64>,
+    user_ms: Option<u64>,
+    system_ms: Option<u64>,
+    max_rss_kib: Option<u64>,
+    stdout_bytes: Option<u64>,
+    stderr_bytes: Option<u64>,
+    truncated: bool,
+    limits_hit: Vec<&'static str>,
+    env_dropped: Option<Vec<String>>,
+    warnings: Vec<String>,
+    #[serde(flatten)]
+    output: Option<Output>,
+}
+
+/// What was kept.
+#[derive(Debug, Default, Serialize)]
+struct Output {
+    stdout: Option<String>,
+    stderr: Option<String>,
+}
+
+impl Object {
+    /// The object of a run.
+    pub(super) fn new(run: Run, known: Known, capture: bool, warnings: Vec<String>) -> Self {
+        let Known { policy_sha256, chosen, account } = known;
+        // A signal can come before there is a target to end.
+        let started = account.started_at.is_some() || account.end.is_some();
+        let (status, end) = match run.status {
+            Status::Failed(_) => ("not-started", None),
+            Status::Signaled(_) | Status::Interrupted if !started => ("not-started", None),
+            Status::Done => ("exited", Some(End::Exited(0))),
+            Status::Exited(code) => ("exited", Some(End::Exited(code.into()))),
+            Status::Signaled(signal) => ("signaled", Some(End::Signaled(signal))),
+            Status::Interrupted => ("signaled", Some(End::Signaled(libc::SIGINT))),
+            Status::Limited(Limit::Time) => ("timeout", None),
+            Status::Limited(Limit::Output) => ("output-limit", None),
+            Status::Limited(Limit::Memory | Limit::Cpu | Limit::FileSize | Limit::Procs) => {
+                ("signaled", Some(End::Signaled(libc::SIGKILL)))
+            }
+        };
+        let end = account.end.or(end);
+        let reason = match run.status {
+            Status::Failed(kind) => Some(why_not_started(kind)),
+            _ if account.ended_by.is_some() => account.ended_by.map(Limit::word),
+            _ if account.asked.is_some() => Some("terminated"),
+            // Output that was only cut ends nothing.
+            _ => account.limits_hit.iter().copied().find(|limit| *limit != Limit::Output).map(Limit::word),
+        };
+        let written = account.output.as_ref();
+        let (backend, gaps, env_dropped) = match chosen {
+            Some(Chosen { backend, gaps, env_dropped }) => (Some(backend.word()), Some(gaps), Some(env_dropped)),
+            None => (None, None, None),
+        };
+        Self {
+            version: VERSION,
+            status,
+            exit_code: match end {
+                Some(End::Exited(code)) => Some(code),
+                Some(End::Signaled(_)) | None => None,
+            },
+            signal: match end {
+                Some(End::Signaled(signal)) => Some(signal),
+                Some(End::Exited(_)) | None => None,
+            },
+            reason,
+            backend,
+            gaps,
+            policy_sha256,
+            argv: run.argv.map(|words| words.iter().map(|word| word.to_string_lossy().into_owned()).collect()),
+            pid: account.pid,
+            started_at: account.started_at.map(|time| humantime::format_rfc3339_millis(time).to_string()),
+            wall_ms: account.wall.map(millis),
+            user_ms: account.usage.map(|usage| millis(usage.user)),
+            system_ms: account.usage.map(|usage| millis(usage.system)),
+            max_rss_kib: account.usage.map(|usage| usage.max_rss_kib),
+            stdout_bytes: written.and_then(|written| written.stdout),
+            stderr_bytes: written.and_then(|written| written.stderr),
+            truncated: written.is_some_and(|written| written.truncated),
+            limits_hit: account.limits_hit.iter().map(|limit| limit.word()).collect(),
+            env_dropped,
+            warnings,
+            output: capture.then(|| account.output.map(Output::of).unwrap_or_default()),
+        }
+    }
+
+    /// Leaves out what is no business of a log.
+    pub(super) fn forget_output(&mut self) {
+        self.output = None;
+    }
+
+    /// As one line, with its end.
+    pub(super) fn line(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        // Neither names nor values here can fail, and a vector takes everything.
+        let _complete = self.serialize(&mut Serializer::with_formatter(&mut bytes, Tame));
+        bytes.push(b'\n');
+        bytes
+    }
+}
+
+impl Output {
+    fn of(written: Written) -> Self {
+        let truncated = written.truncated;
+        let text = |bytes: Vec<u8>| Some(lossy(&bytes, truncated));
+        match written.captured {
+            Some([stdout, stderr]) => Self { stdout: text(stdout), stderr: text(stderr) },
+            None => Self::default(),
+        }
+    }
+}
+
+/// Bytes as text. A character that was cut in two at the end is left out rather than replaced.
+fn lossy(bytes: &[u8], cut: bool) -> String {
+    let whole = match std::str::from_utf8(bytes.utf8_chunks().last().map_or(&[], |chunk| chunk.invalid())) {
+        Err(error) if cut && error.error_len().is_none() => {
+            bytes.len() - bytes.utf8_chunks().last().map_or(0, |chunk| chunk.invalid().len())
+        }
+        _ => bytes.len(),
+    };
+    String::from_utf8_lossy(&bytes[..whole]).into_owned()
+}
+
+fn why_not_started(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Usage => "usage",
+        Kind::Policy => "policy",
+        Kind::Gap => "gap",
+        Kind::Backend => "backend",
+        Kind::NotFound => "not-found",
+        Kind::Hidden => "hidden",
+        Kind::NotExecutable => "not-executable",
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Compact JSON that a terminal can be shown: what would steer it is written as `\u`.
+struct Tame;
+
+impl Formatter for Tame {
+    fn write_string_fragment<W: ?Sized + std::io::Write>(
+        &mut self,
+        writer: &mut W,
+        fragment: &str,
+    ) -> std::io::Result<()> {
+        let mut plain = fragment;
+        while let Some((at, char)) = plain.char_indices().find(|(_, char)| steers(*char)) {
+            writer.write_all(&plain.as_bytes()[..at])?;
+            for unit in char.encode_utf16(&mut [0; 2]) {
+                write!(writer, "\\u{unit:04x}")?;
+            }
+            plain = &plain[at + char.len_utf8()..];
+        }
+        writer.write_all(plain.as_bytes())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::time::{Duration, SystemTime};
+
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::stage::account::{Account, Usage};
+
+    fn object(status: Status, account: Account) -> Value {
+        let known = Known { account, ..Known::default() };
+        let run = Run { argv: Some(vec!["a\u{1b}\n\u{202e}é".into()]), status };
+        let line = Object::new(run, known, true, vec!["w".into()]).line();
+        assert!(line.ends_with(b"}\n") && !line.contains(&0x1b) && !line[..line.len() - 1].contains(&b'\n'));
+        serde_json::from_slice(&line).unwrap()
+    }
+
+    fn told(status: Status, account: Account) -> Value {
+        let object = object(status, account);
+        json!([object["status"], object["exit_code"], object["signal"], object["reason"]])
+    }
+
+    fn ran(end: End) -> Account {
+        Account { started_at: Some(SystemTime::UNIX_EPOCH), end: Some(end), ..Account::default() }
+    }
+
+    #[test]
+    fn every_ending_is_told_apart() {
+        let exit = |code| ran(End::Exited(code));
+        let kill = || ran(End::Signaled(9));
+        assert_eq!(told(Status::Exited(5), exit(5)), json!(["exited", 5, null, null]));
+        assert_eq!(told(Status::Exited(5), Account::default()), json!(["exited", 5, null, null]));
+        assert_eq!(told(Status::Signaled(9), kill()), json!(["signaled", null, 9, null]));
+        assert_eq!(told(Status::Interrupted, ran(End::Signaled(2))), json!(["signaled", null, 2, null]));
+        for (kind, word) in [
+            (Kind::Usage, "usage"),
+            (Kind::Policy, "policy"),
+            (Kind::Gap, "gap"),
+            (Kind::Backend, "backend"),
+            (Kind::NotFound, "not-found"),
+            (Kind::Hidden, "hidden"),
+            (Kind::NotExecutable, "not-executable"),
+        ] {
+            assert_eq!(told(Status::Failed(kind), Account::default()), json!(["not-started", null, null, word]));
+        }
+        for limit in Limit::ALL {
+            let word = limit.word();
+            let account = Account { ended_by: Some(limit), limits_hit: Limit::ALL.into(), asked: Some(15), ..exit(3) };
+            assert_eq!(told(Status::Limited(limit), account)[3], json!(word));
+            let account = Account { limits_hit: [limit, Limit::Output].into(), ..kill() };
+            let reason = if limit == Limit::Output { Value::Null } else { json!(word) };
+            assert_eq!(told(Status::Signaled(9), account), json!(["signaled", null, 9, reason]));
+        }
+        let limited = |limit| Account { ended_by: Some(limit), ..kill() };
+        assert_eq!(told(Status::Limited(Limit::Time), limited(Limit::Time)), json!(["timeout", null, 9, "timeout"]));
+        let output = limited(Limit::Output);
+        assert_eq!(told(Status::Limited(Limit::Output), output), json!(["output-limit", null, 9, "output-limit"]));
+        let asked = |account| Account { asked: Some(15), ..account };
+        assert_eq!(told(Status::Exited(0), asked(exit(0))), json!(["exited", 0, null, "terminated"]));
+        let early = asked(Account::default());
+        assert_eq!(told(Status::Signaled(15), early), json!(["not-started", null, null, "terminated"]));
+    }
+
+    #[test]
+    fn every_reason_and_status_has_a_meaning() {
+        let reasons: BTreeSet<_> = REASONS.iter().map(|(word, _)| *word).collect();
+        assert_eq!(reasons.len(), REASONS.len());
+        let kinds = [Kind::Usage, Kind::Policy, Kind::Gap, Kind::Backend, Kind::NotFound, Kind::Hidden];
+        let words = kinds.into_iter().chain([Kind::NotExecutable]).map(why_not_started);
+        let words: BTreeSet<_> = words.chain(Limit::ALL.map(Limit::word)).chain(["terminated"]).collect();
+        assert_eq!(reasons, words);
+    }
+
+    #[test]
+    fn the_fields_are_these() {
+        let account = Account {
+            pid: Some(7),
+            started_at: Some(SystemTime::UNIX_EPOCH + Duration::from_millis(1_700_000_000_123)),
+            wall: Some(Duration::from_micros(1500)),
+            usage: Some(Usage { user: Duration::from_secs(1), system: Duration::ZERO, max_rss_kib: 4 }),
+            output: Some(Written {
+                stdout: Some(9),
+                stderr: None,
+                truncated: true,
+                captured: Some([b"\xffa\0\xc3".to_vec(), b"e\n".to_vec()]),
+            }),
+            ..ran(End::Exited(0))
+        };
+        let object = object(Status::Exited(0), account);
+        let keys: BTreeSet<_> = object.as_object().unwrap().keys().map(String::as_str).collect();
+        assert_eq!(keys, FIELDS.iter().map(|(key, _)| *key).collect());
+        assert_eq!(object["started_at"], "2023-11-14T22:13:20.123Z");
+        assert_eq!(object["wall_ms"], 1);
+        assert_eq!(object["argv"], json!(["a\u{1b}\n\u{202e}é"]));
+        assert_eq!([&object["stdout"], &object["stderr"]], ["\u{fffd}a\0", "e\n"]);
+        assert_eq!(object["stderr_bytes"], Value::Null);
+    }
+
+    #[test]
+    fn only_a_cut_character_is_left_out() {
+        assert_eq!(lossy("aé".as_bytes(), true), "aé");
+        assert_eq!(lossy(b"a\xc3", true), "a");
+        assert_eq!(lossy(b"a\xc3", false), "a\u{fffd}");
+        assert_eq!(lossy(b"a\xff", true), "a\u{fffd}");
+        assert_eq!(lossy(b"", true), "");
+    }
+}

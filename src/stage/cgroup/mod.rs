@@ -1,0 +1,260 @@
+//! Control groups: memory, processes and processor time of the whole tree, counted and bounded by the kernel.
+//!
+//! A group of one run is a directory of its own. No group that is not ours is written to, and no process is moved but
+//! our own children, before they become somebody else's program. Finding changes nothing.
+
+mod find;
+mod guardian;
+mod legacy;
+mod members;
+mod readings;
+mod systemd;
+#[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "tests start programs")]
+mod tests;
+mod unified;
+
+use std::ffi::OsString;
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::fd::BorrowedFd;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use nix::poll::PollFlags;
+use nix::unistd::Pid;
+
+pub use find::find;
+use guardian::Guardian;
+use legacy::Legacy;
+use members::Members;
+use readings::Readings;
+use systemd::Systemd;
+use unified::Unified;
+
+use crate::backend::Backend;
+use crate::plan::Plan;
+use crate::sys::process::describe;
+
+/// What a group is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wants {
+    /// Memory of the tree in bytes, swap included.
+    pub memory: Option<u64>,
+    /// Processes and threads, our own in the group included.
+    pub procs: Option<u64>,
+    /// Whether processor time is counted: made use of where it is there, and no reason to fail.
+    pub cpu: bool,
+}
+
+impl Wants {
+    /// What the group of `plan` is for.
+    #[must_use]
+    pub fn of(plan: &Plan) -> Self {
+        let limits = &plan.limits;
+        let procs = limits.max_procs.filter(|_| !plan.procs_by_rlimit);
+        Self {
+            memory: limits.memory,
+            procs: procs.map(|procs| Self::procs_with_ours(procs, plan.backend)),
+            cpu: limits.cpu_time.is_some(),
+        }
+    }
+
+    /// The limit on processes of a group in which the target has `procs`.
+    #[must_use]
+    pub fn procs_with_ours(procs: u64, backend: Backend) -> u64 {
+        // The kernel has no more numbers than that, and refuses a greater limit.
+        procs.saturating_add(backend.own_processes()).min(4 << 20)
+    }
+
+    /// Whether a run without the group would be less than what was asked for.
+    #[must_use]
+    pub fn is_limit(&self) -> bool {
+        self.memory.is_some() || self.procs.is_some()
+    }
+
+    /// What cannot be limited without a group, for messages.
+    #[must_use]
+    pub fn subject(&self) -> &'static str {
+        match (self.memory, self.procs) {
+            (Some(_), Some(_)) => "memory and processes",
+            (None, Some(_)) => "processes",
+            (Some(_), None) => "memory",
+            (None, None) => "processor time",
+        }
+    }
+}
+
+/// A way in which this host lets us have a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Mechanism {
+    /// A directory of control group v2.
+    Unified(Unified),
+    /// A directory in each hierarchy of v1.
+    Legacy(Legacy),
+    /// A scope of the system's or the user's service manager.
+    Systemd(Systemd),
+}
+
+impl Mechanism {
+    /// What it is, without saying where.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Unified(_) => "control group v2",
+            Self::Legacy(_) => "control group v1",
+            Self::Systemd(Systemd { user: true, .. }) => "scope of the user's systemd",
+            Self::Systemd(Systemd { user: false, .. }) => "scope of systemd",
+        }
+    }
+
+    /// Whether the group is made by another program, which takes a while.
+    #[must_use]
+    pub fn is_systemd(&self) -> bool {
+        match self {
+            Self::Systemd(_) => true,
+            Self::Unified(_) | Self::Legacy(_) => false,
+        }
+    }
+}
+
+impl fmt::Display for Mechanism {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())?;
+        match self {
+            Self::Unified(unified) => write!(f, " below '{}'", unified.parent.display()),
+            Self::Legacy(legacy) => {
+                let parents: Vec<_> = legacy.parents().map(|parent| format!("'{}'", parent.display())).collect();
+                write!(f, " below {}", parents.join(", "))
+            }
+            Self::Systemd(_) => Ok(()),
+        }
+    }
+}
+
+/// A program that starts another one: its path, its words up to and including `--`, and the variables it needs.
+pub type Prefix = (PathBuf, Vec<OsString>, Vec<(OsString, OsString)>);
+
+/// The group of one run. Removed when it is dropped, or by its guardian when this process is killed before.
+#[derive(Debug)]
+pub struct Group {
+    /// Where a process of ours goes in.
+    entrances: Vec<File>,
+    members: Members,
+    readings: Readings,
+    scope: Option<systemd::Scope>,
+    guardian: Option<Guardian>,
+}
+
+impl Group {
+    /// Makes a group and sets its limits.
+    pub fn create(mechanism: &Mechanism, wants: &Wants) -> io::Result<Self> {
+        match mechanism {
+            Mechanism::Unified(unified) => unified.create(wants),
+            Mechanism::Legacy(legacy) => legacy.create(wants),
+            Mechanism::Systemd(systemd) => systemd.prepare(wants),
+        }
+    }
+
+    /// A group that is made of these directories, which are not there yet. Whatever fails after this, nothing is left.
+    fn begin(directories: Vec<PathBuf>) -> io::Result<Self> {
+        let members = Members::new(directories);
+        let guardian = Some(Guardian::start(&members)?);
+        let group = Self { entrances: Vec::new(), members, readings: Readings::default(), scope: None, guardian };
+        for directory in group.members.directories() {
+            fs::create_dir(directory).map_err(|error| told("make", directory, &error))?;
+        }
+        Ok(group)
+    }
+
+    /// Puts the calling process into the group: for a child of ours before its exec. Nothing to do for a scope.
+    pub fn enter(&self) -> io::Result<()> {
+        self.entrances.iter().try_for_each(|mut entrance| entrance.write_all(b"0"))
+    }
+
+    /// For a scope: the program that makes it and starts the launcher in it.
+    #[must_use]
+    pub fn prefix(&self) -> Option<Prefix> {
+        self.scope.as_ref().map(systemd::Scope::prefix)
+    }
+
+    /// For a scope: looks for the group in which `launcher` is by now, and confirms its limits.
+    pub fn joined(&mut self, launcher: Pid) -> io::Result<()> {
+        let Some(scope) = &self.scope else { return Ok(()) };
+        let (members, readings) = scope.joined(launcher)?;
+        self.members = members;
+        self.readings = readings;
+        Ok(())
+    }
+
+    /// Wakes a poll when the group may have run out of memory; [`out_of_memory`](Self::out_of_memory) says whether it did.
+    #[must_use]
+    pub fn events(&self) -> Option<(BorrowedFd<'_>, PollFlags)> {
+        self.readings.events()
+    }
+
+    /// Whether the kernel killed something in the group for want of memory.
+    #[must_use]
+    pub fn out_of_memory(&self) -> bool {
+        self.readings.out_of_memory()
+    }
+
+    /// Whether a process or thread was refused because there were as many as there may be.
+    #[must_use]
+    pub fn procs_refused(&self) -> bool {
+        self.readings.procs_refused()
+    }
+
+    /// Processor time of everything that is or was in the group.
+    #[must_use]
+    pub fn cpu_time(&self) -> Option<Duration> {
+        self.readings.cpu_time()
+    }
+
+    /// The greatest memory that the group had at one time, in bytes.
+    #[must_use]
+    pub fn peak_memory(&self) -> Option<u64> {
+        self.readings.peak_memory()
+    }
+
+    /// Reads all that there is to read: after the end of the last process a scope can no longer be asked.
+    pub fn note(&self) {
+        self.readings.note();
+    }
+
+    /// Kills everything in the group.
+    pub fn kill(&self) {
+        self.members.kill();
+    }
+
+    /// A child of ours that removes the group when we are killed: not to be killed with the others.
+    #[must_use]
+    pub fn guardian(&self) -> Option<Pid> {
+        self.guardian.as_ref().map(Guardian::pid)
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // What still runs inside is not ours to end any more: the guardian waits for it.
+        let gone = self.members.remove_within(Duration::from_millis(300));
+        if let Some(guardian) = self.guardian.take() {
+            if gone { guardian.end() } else { guardian.leave() }
+        }
+    }
+}
+
+/// Writes a setting of a group of ours.
+fn set(directory: &Path, name: &str, value: impl fmt::Display) -> io::Result<()> {
+    let path = directory.join(name);
+    // Opened for writing only: a file that is not there must not be made.
+    let mut file = File::options().write(true).open(&path).map_err(|error| told("open", &path, &error))?;
+    // One write: the kernel takes each for a whole value.
+    file.write_all(value.to_string().as_bytes()).map_err(|error| told("write", &path, &error))
+}
+
+/// An error that names the file.
+fn told(what: &str, path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("cannot {what} '{}': {}", path.display(), describe(error)))
+}

@@ -1,0 +1,463 @@
+//! Output that goes through us: counted, cut at its limit, kept or passed on.
+//!
+//! Never waits: whoever reads what we pass on may be slow, and signals and the clock must not wait for that. Memory is
+//! bounded by one buffer for each stream, or by the size of what is to be kept.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::fcntl::{OFlag, SpliceFFlags, splice};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::socket::{MsgFlags, send};
+
+use super::account::Written;
+use crate::plan::Plan;
+use crate::policy::limits::OutputOverflow;
+
+/// How much is kept when nobody said how much: 10 MiB.
+const DEFAULT_KEPT: u64 = 10 << 20;
+
+/// The most that is read at once.
+const CHUNK: usize = 64 << 10;
+
+/// The most that is moved for one stream before the others, signals and clocks have their turn.
+const TURN: u32 = 32;
+
+/// How long to wait for a slow reader, or for a writer that we cannot end, once the run is over.
+pub const PATIENCE: Duration = Duration::from_millis(200);
+
+/// What is asked of output besides its limit.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Wish {
+    /// Keep it instead of passing it on.
+    pub capture: bool,
+    /// Count it where that changes nothing for the target: a terminal and devices stay its own.
+    pub count: bool,
+}
+
+/// Standard output and standard error of one run.
+#[derive(Debug)]
+pub struct Output {
+    streams: Vec<Stream>,
+    limit: Option<u64>,
+    kill: bool,
+    /// Bytes passed on.
+    passed: u64,
+    /// Whether more was written than may be passed on or kept.
+    over: bool,
+    kept: Option<Kept>,
+    buffer: Vec<u8>,
+    /// Set when both streams are one.
+    merged: bool,
+}
+
+#[derive(Debug)]
+struct Stream {
+    /// 0 for standard output, 1 for standard error.
+    index: usize,
+    /// Our end of the target's pipe, until its other end is closed or nobody reads what we pass on.
+    source: Option<File>,
+    sink: Sink,
+    /// Bytes that the target wrote.
+    written: u64,
+    /// Read and not yet passed on.
+    pending: Vec<u8>,
+    /// Whether the sink has no room.
+    waits: bool,
+}
+
+/// Where a stream leads.
+#[derive(Debug)]
+enum Sink {
+    /// Moved by the kernel without waiting, whatever mode the pipe is in for others.
+    Pipe(File),
+    Socket(File),
+    /// A file, which has always room, or a device in a mode of its own.
+    Other(File),
+    /// Kept in memory.
+    Kept,
+    /// Closed.
+    Gone,
+}
+
+impl Output {
+    /// Puts pipes into the target's `streams` where something is to be done with what comes through; `None` if nothing is.
+    pub fn install(plan: &Plan, wish: Wish, streams: &mut [Option<OwnedFd>; 3]) -> io::Result<Option<Self>> {
+        let limit = plan.limits.max_output;
+        let needed = limit.is_some() || wish.capture;
+        if !needed && !wish.count {
+            return Ok(None);
+        }
+        let [_, stdout, stderr] = streams;
+        let same = match (&stdout, &stderr) {
+            (Some(stdout), Some(stderr)) => !wish.capture && same_file(stdout, stderr)?,
+            _ => false,
+        };
+        // Two pipes would lose the order, and one the counts.
+        if same && !needed {
+            return Ok(None);
+        }
+        let mut output = Self {
+            streams: Vec::new(),
+            limit: if wish.capture { None } else { limit },
+            kill: plan.limits.overflow == OutputOverflow::Kill,
+            passed: 0,
+            over: false,
+            kept: wish.capture.then(|| Kept::new(limit.unwrap_or(DEFAULT_KEPT))),
+            buffer: vec![0; CHUNK],
+            merged: same,
+        };
+        if let Some(stream) = stdout {
+            output.redirect(0, stream, needed, wish.capture)?;
+        }
+        match (stdout, stderr) {
+            (Some(stdout), Some(stderr)) if same => *stderr = stdout.try_clone()?,
+            (_, Some(stream)) => output.redirect(1, stream, needed, wish.capture)?,
+            (_, None) => {}
+        }
+        Ok(Some(output))
+    }
+
+    fn redirect(&mut self, index: usize, stream: &mut OwnedFd, needed: bool, capture: bool) -> io::Result<()> {
+        let countable = || -> io::Result<bool> {
+            let kind = File::from(stream.try_clone()?).metadata()?.file_type();
+            Ok(kind.is_fifo() || kind.is_socket() || kind.is_file())
+        };
+        if !needed && !countable()? {
+            return Ok(());
+        }
+        let (ours, theirs) = nix::unistd::pipe2(OFlag::O_CLOEXEC)?;
+        let flags = OFlag::from_bits_truncate(nix::fcntl::fcntl(&ours, nix::fcntl::FcntlArg::F_GETFL)?);
+        // Only our end: the target's has another open file behind it.
+        nix::fcntl::fcntl(&ours, nix::fcntl::FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK))?;
+        let stream = std::mem::replace(stream, theirs);
+        let sink = if capture { Sink::Kept } else { Sink::of(stream)? };
+        let source = Some(File::from(ours));
+        self.streams.push(Stream { index, source, sink, written: 0, pending: Vec::new(), waits: false });
+        Ok(())
+    }
+
+    /// Descriptors that a copy of this process must let go of: with them nobody would see the end of a stream.
+    #[must_use]
+    pub fn descriptors(&self) -> Vec<RawFd> {
+        let ours = self.streams.iter().flat_map(|stream| {
+            [stream.source.as_ref().map(AsRawFd::as_raw_fd), stream.sink.file().map(AsRawFd::as_raw_fd)]
+        });
+        ours.flatten().collect()
+    }
+
+    /// What to wait for.
+    #[must_use]
+    pub fn interests(&self) -> Vec<PollFd<'_>> {
+        let mut interests = Vec::new();
+        for stream in &self.streams {
+            match (&stream.source, stream.sink.file()) {
+                (_, Some(sink)) if stream.waits => interests.push(PollFd::new(sink.as_fd(), PollFlags::POLLOUT)),
+                (Some(source), sink) => {
+                    interests.push(PollFd::new(source.as_fd(), PollFlags::POLLIN));
+                    // Only to hear that nobody reads any more.
+                    interests.extend(sink.map(|sink| PollFd::new(sink.as_fd(), PollFlags::empty())));
+                }
+                (None, _) => {}
+            }
+        }
+        interests
+    }
+
+    /// Moves what can be moved now.
+    pub fn pump(&mut self) {
+        for index in 0..self.streams.len() {
+            for _ in 0..TURN {
+                match self.step(index) {
+                    Ok(true) => {}
+                    Ok(false) => break,
+                    Err(error) => {
+                        self.give_up(index, &error);
+                        break;
+                    }
+                }
+            }
+        }
+    }
+
+    /// One movement; `false` when there is nothing to do for now.
+    fn step(&mut self, index: usize) -> io::Result<bool> {
+        let Some(stream) = self.streams.get_mut(index) else { return Ok(false) };
+        if !stream.pending.is_empty() {
+            return stream.flush();
+        }
+        let room = self.limit.map_or(u64::MAX, |limit| limit - self.passed);
+        let Some(source) = &mut stream.source else { return Ok(false) };
+        if let Sink::Pipe(sink) = &stream.sink
+            && room > 0
+        {
+            let most = usize::try_from(room).unwrap_or(usize::MAX).min(1 << 20);
+            let how = SpliceFFlags::SPLICE_F_NONBLOCK | SpliceFFlags::SPLICE_F_MOVE;
+            return match splice(&*source, None, sink, None, most, how) {
+                Ok(0) => Ok(stream.end()),
+                Ok(moved) => {
+                    stream.waits = false;
+                    stream.written += moved as u64;
+                    self.passed += moved as u64;
+                    Ok(true)
+                }
+                Err(Errno::EAGAIN) => {
+                    stream.waits = is_readable(source.as_fd());
+                    stream.sink.is_wanted()
+                }
+                Err(Errno::EINTR) => Ok(true),
+                Err(errno) => Err(errno.into()),
+            };
+        }
+        let read = match source.read(&mut self.buffer) {
+            Ok(read) => read,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return stream.sink.is_wanted(),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(true),
+            Err(error) => return Err(error),
+        };
+        if read == 0 {
+            return Ok(stream.end());
+        }
+        stream.written += read as u64;
+        stream.waits = false;
+        let bytes = &self.buffer[..read];
+        if let Some(kept) = &mut self.kept {
+            self.over |= kept.push(stream.index, bytes);
+            return Ok(true);
+        }
+        let fits = usize::try_from(room).unwrap_or(usize::MAX).min(read);
+        self.over |= fits < read;
+        self.passed += fits as u64;
+        stream.pending.extend_from_slice(&bytes[..fits]);
+        stream.flush()
+    }
+
+    /// Nobody takes what a stream brings: the target shall see that as it would without us.
+    fn give_up(&mut self, index: usize, error: &io::Error) {
+        let Some(stream) = self.streams.get_mut(index) else { return };
+        if error.raw_os_error() != Some(libc::EPIPE) && error.kind() != io::ErrorKind::BrokenPipe {
+            let name = ["standard output", "standard error"][stream.index.min(1)];
+            tracing::warn!("cannot pass {name} on: {}", crate::sys::process::describe(error));
+        }
+        stream.pending.clear();
+        stream.end();
+    }
+
+    /// Whether more was written than may be, and that is to end the run.
+    #[must_use]
+    pub fn ends_the_run(&self) -> bool {
+        self.over && self.kill
+    }
+
+    /// Whether there is nothing left to pass on. `alive` says that somebody may still hold the other end, whom nobody waits
+    /// for: then only what is there already counts.
+    #[must_use]
+    pub fn is_done(&self, alive: bool) -> bool {
+        let waiting = self.streams.iter().any(|stream| stream.waits || !stream.pending.is_empty());
+        let open = self.streams.iter().any(|stream| stream.source.is_some());
+        !waiting && (!open || alive && !self.is_readable())
+    }
+
+    fn is_readable(&self) -> bool {
+        self.streams.iter().filter_map(|stream| stream.source.as_ref()).any(|source| is_readable(source.as_fd()))
+    }
+
+    /// What came through. Says once, after the data, that some is missing.
+    #[must_use]
+    pub fn finish(self) -> Written {
+        let counted = |index| self.streams.iter().find(|stream| stream.index == index).map(|stream| stream.written);
+        let limit = self.kept.as_ref().map(|kept| kept.most).or(self.limit);
+        if let Some(limit) = limit.filter(|_| self.over && !self.kill) {
+            let what = if self.kept.is_some() { "kept" } else { "passed on" };
+            tracing::warn!("output is cut: {limit} bytes are {what} (--max-output)");
+        }
+        Written {
+            stdout: counted(0),
+            stderr: if self.merged { None } else { counted(1) },
+            truncated: self.over,
+            captured: self.kept.map(|kept| kept.bytes),
+        }
+    }
+}
+
+impl Stream {
+    /// Nothing more will come: whoever reads what we pass on shall see that now. Returns that there is nothing to do.
+    fn end(&mut self) -> bool {
+        self.source = None;
+        self.waits = false;
+        self.sink = Sink::Gone;
+        false
+    }
+
+    /// Writes what was read; `false` when the sink has no room for all of it.
+    fn flush(&mut self) -> io::Result<bool> {
+        while !self.pending.is_empty() {
+            match self.sink.write(&self.pending) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(written) => {
+                    self.pending.drain(..written);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.waits = true;
+                    return Ok(false);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.waits = false;
+        Ok(true)
+    }
+}
+
+impl Sink {
+    fn of(stream: OwnedFd) -> io::Result<Self> {
+        let file = File::from(stream);
+        let kind = file.metadata()?.file_type();
+        if kind.is_fifo() {
+            return Ok(Self::Pipe(file));
+        }
+        if kind.is_socket() {
+            return Ok(Self::Socket(file));
+        }
+        if kind.is_char_device() {
+            // The mode belongs to everybody who has this terminal open; opened anew it is ours alone.
+            let number = file.as_raw_fd();
+            let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
+            let again = File::options().write(true).custom_flags(flags).open(format!("/proc/self/fd/{number}"));
+            return Ok(Self::Other(again.unwrap_or(file)));
+        }
+        Ok(Self::Other(file))
+    }
+
+    fn file(&self) -> Option<&File> {
+        match self {
+            Self::Pipe(file) | Self::Socket(file) | Self::Other(file) => Some(file),
+            Self::Kept | Self::Gone => None,
+        }
+    }
+
+    /// Nothing to do for now, or an error when nobody is there any more to pass anything on to.
+    fn is_wanted(&self) -> io::Result<bool> {
+        let gone = PollFlags::POLLERR | PollFlags::POLLHUP;
+        match self.file() {
+            Some(file) if events(file.as_fd(), PollFlags::empty()).intersects(gone) => {
+                Err(io::ErrorKind::BrokenPipe.into())
+            }
+            _ => Ok(false),
+        }
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Socket(file) => Ok(send(file.as_raw_fd(), bytes, MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL)?),
+            Self::Pipe(file) | Self::Other(file) => file.write(bytes),
+            Self::Kept | Self::Gone => Ok(bytes.len()),
+        }
+    }
+}
+
+/// What is kept of both streams within one size: all if it fits, otherwise the beginning of each, with a fifth for standard
+/// error at least, so that no flood hides why the target failed.
+#[derive(Debug)]
+struct Kept {
+    most: u64,
+    bytes: [Vec<u8>; 2],
+    written: [u64; 2],
+}
+
+impl Kept {
+    fn new(most: u64) -> Self {
+        Self { most, bytes: [Vec::new(), Vec::new()], written: [0, 0] }
+    }
+
+    /// Returns whether something is lost.
+    fn push(&mut self, index: usize, bytes: &[u8]) -> bool {
+        let whole = self.bytes[index].len() as u64 == self.written[index];
+        self.written[index] += bytes.len() as u64;
+        let reserve = self.most.div_ceil(5);
+        let [out, err] = self.written;
+        let out = out.min((self.most - reserve).max(self.most.saturating_sub(err)));
+        let keep = [out, err.min(self.most - out)].map(|size| usize::try_from(size).unwrap_or(usize::MAX));
+        if whole {
+            let room = keep[index].saturating_sub(self.bytes[index].len()).min(bytes.len());
+            self.bytes[index].extend_from_slice(&bytes[..room]);
+        }
+        for (kept, keep) in self.bytes.iter_mut().zip(keep) {
+            kept.truncate(keep);
+        }
+        self.written.iter().sum::<u64>() > self.most
+    }
+}
+
+fn same_file(a: &OwnedFd, b: &OwnedFd) -> io::Result<bool> {
+    let [a, b] = [File::from(a.try_clone()?).metadata()?, File::from(b.try_clone()?).metadata()?];
+    Ok((a.dev(), a.ino()) == (b.dev(), b.ino()))
+}
+
+fn events(fd: BorrowedFd, wanted: PollFlags) -> PollFlags {
+    let mut polled = [PollFd::new(fd, wanted)];
+    match poll(&mut polled, PollTimeout::ZERO) {
+        Ok(_) => polled[0].revents().unwrap_or(PollFlags::empty()),
+        Err(_) => PollFlags::empty(),
+    }
+}
+
+/// Whether there is something to read, or the end.
+fn is_readable(fd: BorrowedFd) -> bool {
+    !events(fd, PollFlags::POLLIN).is_empty()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Kept;
+
+    /// What is kept of `out` and then `err`, each coming in pieces of `piece` bytes.
+    fn kept(most: u64, out: usize, err: usize, piece: usize) -> ([usize; 2], bool) {
+        let mut kept = Kept::new(most);
+        let mut lost = false;
+        for (index, size) in [(0, out), (1, err)] {
+            let bytes: Vec<u8> = (0..size).map(|at| u8::try_from(at % 251).unwrap_or_default()).collect();
+            for part in bytes.chunks(piece) {
+                lost |= kept.push(index, part);
+            }
+            assert!(bytes.starts_with(&kept.bytes[index]), "always a beginning");
+        }
+        assert!(kept.bytes.iter().map(Vec::len).sum::<usize>() as u64 <= most);
+        (kept.bytes.map(|bytes| bytes.len()), lost)
+    }
+
+    #[test]
+    fn nothing_is_lost_when_it_fits() {
+        for (out, err) in [(10, 300), (700, 300), (1000, 0), (0, 1000), (999, 1)] {
+            for piece in [1, 7, 1000] {
+                assert_eq!(kept(1000, out, err, piece), ([out, err], false), "{out}+{err}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_flood_on_one_stream_leaves_room_for_the_other() {
+        for piece in [1, 7, 5000] {
+            assert_eq!(kept(1000, 5000, 5, piece), ([995, 5], true));
+            assert_eq!(kept(1000, 5000, 500, piece), ([800, 200], true));
+            assert_eq!(kept(1000, 0, 5000, piece), ([0, 1000], true));
+            assert_eq!(kept(1000, 300, 5000, piece), ([300, 700], true));
+            assert_eq!(kept(0, 3, 3, piece), ([0, 0], true));
+        }
+    }
+
+    #[test]
+    fn whichever_comes_first() {
+        let mut kept = Kept::new(1000);
+        assert!(!kept.push(1, &[b'e'; 1000]));
+        assert!(kept.push(0, &[b'o'; 900]));
+        assert_eq!(kept.bytes.each_ref().map(Vec::len), [800, 200]);
+        assert!(kept.push(1, b"more"));
+        assert_eq!(kept.bytes.each_ref().map(Vec::len), [800, 200]);
+    }
+}

@@ -1,0 +1,182 @@
+//! The end of a run: everything killed and taken in, what was written passed on, the account drawn up.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use super::super::account::{Account, End};
+use super::super::cgroup::{Group, Wants};
+use super::super::control::Report;
+use super::super::outcome::{Outcome, Reason};
+use super::super::output::{Output, PATIENCE};
+use super::{Phase, TEARDOWN, Watch, killed};
+use crate::policy::limits::Limit;
+use crate::sys;
+use crate::sys::process::{Change, changed_child_with_usage};
+
+impl Watch<'_> {
+    /// Kills everything inside. Without a handle on process 1 there is no target yet, and the launcher goes instead.
+    pub(super) fn kill_all(&mut self) {
+        self.deadline = None;
+        // An inner stage without a process namespace kills its children when the socket closes.
+        self.control = None;
+        if let Some(group) = self.group.as_ref().filter(|_| self.committed) {
+            group.kill();
+        }
+        let process_1 = self.init.as_ref().filter(|_| self.plan.backend.has_view());
+        match process_1 {
+            Some(init) => {
+                let _sent = init.send(Signal::SIGKILL);
+            }
+            // Not only the inner stage: the target may have stopped that.
+            None if self.committed => sys::process::kill_tree(&self.spared()),
+            None => {
+                let _sent = kill(self.launcher, Signal::SIGKILL);
+            }
+        }
+    }
+
+    /// Ends what runs without the group that it was to run in, and says whether there may be another attempt: the inner stage
+    /// may meanwhile be on its way to start the target.
+    pub(super) fn refuse_without_group(&mut self, error: &io::Error) -> Outcome {
+        let reason = Reason::without_group(&Wants::of(self.plan), error);
+        if let Some(init) = &self.init {
+            let _sent = init.send(Signal::SIGKILL);
+        }
+        let deadline = Instant::now() + TEARDOWN;
+        while let Some(control) = &self.control {
+            let left = PollTimeout::try_from(deadline.saturating_duration_since(Instant::now()));
+            let mut polled = [PollFd::new(control.as_fd(), PollFlags::POLLIN)];
+            match poll(&mut polled, left.unwrap_or(PollTimeout::ZERO)) {
+                Err(Errno::EINTR) => continue,
+                Ok(0) | Err(_) => break,
+                Ok(_) => {}
+            }
+            match control.receive() {
+                Ok(Some(message)) => self.committed |= message.report == Report::Executing,
+                Ok(None) | Err(_) => break,
+            }
+        }
+        if !self.committed {
+            return Outcome::NotStarted(reason);
+        }
+        tracing::error!("{reason}; the command had started and was killed");
+        killed()
+    }
+
+    /// Waits for the launcher and for all that fell to us, and kills what does not go.
+    ///
+    /// Without a sandbox only the inner stage is awaited: what the target left running is not ours to end, unless we or
+    /// somebody else had to end the target.
+    pub(super) fn bury(&mut self) {
+        self.control = None;
+        let deadline = Instant::now() + TEARDOWN;
+        let mut launcher_gone = false;
+        loop {
+            match changed_child_with_usage() {
+                Ok(None) => {}
+                Ok(Some((pid, Change::Exited(_) | Change::Signaled(_), usage))) => {
+                    launcher_gone |= pid == self.launcher;
+                    self.usage.add(usage);
+                    continue;
+                }
+                Ok(Some((_, Change::Stopped | Change::Continued, _))) | Err(Errno::EINTR) => continue,
+                Err(_) => return,
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            let all = self.ends_all();
+            match (all, launcher_gone) {
+                (false, true) => return,
+                (true, true) => return sys::process::kill_tree(&self.spared()),
+                (_, false) if left.is_zero() => return sys::process::kill_tree(&self.spared()),
+                (_, false) => {}
+            }
+            let mut polled = [PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
+            // A failed poll only means looking again too early.
+            let _woken = poll(&mut polled, PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX));
+            // Nobody is left to pass one on to, but one that asks us to end must not be lost.
+            let _noted = self.take_signals();
+        }
+    }
+
+    /// Children that are not the run's.
+    pub(super) fn spared(&self) -> Vec<Pid> {
+        self.host.children.iter().copied().chain(self.group.as_ref().and_then(Group::guardian)).collect()
+    }
+
+    /// Whether nothing may be left: inside a sandbox nothing ever is, elsewhere when the target did not end by itself.
+    pub(super) fn ends_all(&self) -> bool {
+        self.plan.backend.has_view() || self.phase != Phase::Over || !self.account.limits_hit.is_empty()
+    }
+
+    /// Passes on what the target wrote and nobody has read yet. Whoever reads may take the time it takes, unless the run was
+    /// ended or somebody wants us to end.
+    pub(super) fn drain(&mut self) {
+        let mut until = None;
+        loop {
+            self.pump();
+            let ended = self.account.ended_by.is_some() || self.terminated_at.is_some() || self.asked.is_some();
+            if ended && until.is_none() {
+                until = Some(Instant::now() + PATIENCE);
+            }
+            let Some(output) = self.output.as_ref().filter(|output| !output.is_done(!self.ends_all())) else { return };
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            if left.is_some_and(|left| left.is_zero()) {
+                return;
+            }
+            let timeout = left.map_or(PollTimeout::NONE, |left| {
+                PollTimeout::try_from(left + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX)
+            });
+            let mut polled = output.interests();
+            polled.push(PollFd::new(self.signals.as_fd(), PollFlags::POLLIN));
+            // A failed poll only means looking again too early.
+            let _woken = poll(&mut polled, timeout);
+            drop(polled);
+            let _noted = self.take_signals();
+        }
+    }
+
+    /// What is known when everything is over.
+    pub(super) fn account(mut self) -> Account {
+        let account = &mut self.account;
+        account.asked = self.asked.or(self.terminated_at.map(|_| Signal::SIGTERM)).map(|signal| signal as i32);
+        account.output = self.output.map(Output::finish);
+        if let Some(start) = self.started_at {
+            // When nobody told of its end, it ended about now.
+            account.wall.get_or_insert_with(|| start.elapsed());
+            if let Some(peak) = self.group.as_ref().and_then(Group::peak_memory) {
+                self.usage.max_rss_kib = peak >> 10;
+            }
+            account.usage = Some(self.usage);
+            account.end = account.end.or(Some(End::Signaled(Signal::SIGKILL as i32)));
+        }
+        let limits = &self.plan.limits;
+        let killed = account.end == Some(End::Signaled(Signal::SIGKILL as i32));
+        let spent = (self.usage.user + self.usage.system).as_secs();
+        let cpu = |seconds| {
+            account.end == Some(End::Signaled(Signal::SIGXCPU as i32))
+                || killed && account.ended_by.is_none() && spent >= seconds
+        };
+        if limits.cpu_time.is_some_and(cpu) {
+            account.limits_hit.insert(Limit::Cpu);
+        }
+        if limits.max_file_size.is_some() && account.end == Some(End::Signaled(Signal::SIGXFSZ as i32)) {
+            account.limits_hit.insert(Limit::FileSize);
+        }
+        if self.group.as_ref().is_some_and(Group::out_of_memory) {
+            account.limits_hit.insert(Limit::Memory);
+        }
+        if self.group.as_ref().is_some_and(Group::procs_refused) {
+            account.limits_hit.insert(Limit::Procs);
+        }
+        if account.output.as_ref().is_some_and(|output| output.truncated) {
+            account.limits_hit.insert(Limit::Output);
+        }
+        self.account
+    }
+}

@@ -1,0 +1,198 @@
+//! The time limit: counted from the start of the command, it ends everything, whatever the command does about it.
+
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+
+use crate::harness::{BACKENDS, Done, World, eventually, processes_with};
+use crate::pty::Terminal;
+
+/// What a loaded machine may need on top of what was asked for.
+const SLACK: Duration = Duration::from_secs(3);
+
+fn with(backend: [&str; 3], options: &[&str]) -> Vec<String> {
+    backend.iter().chain(options).map(ToString::to_string).collect()
+}
+
+#[track_caller]
+fn took(done: Done, at_least: Duration) -> Done {
+    assert!(done.took >= at_least && done.took < at_least + SLACK, "took {:?}, not {at_least:?}", done.took);
+    done
+}
+
+/// A number that marks the processes of one test.
+fn marker(world: &World) -> String {
+    let digits: u32 = world.text("").bytes().fold(0, |sum, byte| (sum * 31 + u32::from(byte)) % 1_000_000);
+    format!("3{digits:06}")
+}
+
+#[track_caller]
+fn none_left(marker: &str) {
+    let left = || processes_with(&format!("sleep {marker}"));
+    assert!(eventually(|| left().is_empty()), "left: {:?}", left());
+}
+
+#[test]
+fn what_was_printed_before_the_end_is_kept() {
+    for backend in BACKENDS {
+        let world = World::new();
+        let done = world.sh(with(backend, &["--timeout", "1"]), "echo part; sleep 30").done();
+        took(done, Duration::from_secs(1)).is(124, "part\n", "");
+        world.sh(with(backend, &["--timeout", "20"]), "echo part; exit 6").done().is(6, "part\n", "");
+    }
+}
+
+#[test]
+fn a_status_of_124_can_be_the_commands_own_and_an_end_in_time_is_one() {
+    for backend in BACKENDS {
+        let world = World::new();
+        world.sh(with(backend, &["--timeout", "20"]), "exit 124").done().is(124, "", "");
+        let marker = marker(&world);
+        let done = world.sh(with(backend, &["--timeout", "5"]), &format!("(sleep {marker} &) >&- 2>&-; exit 0")).done();
+        assert!(done.took < Duration::from_secs(5), "{:?}", done.took);
+        done.is(0, "", "");
+        for pid in processes_with(&format!("sleep {marker}")) {
+            // Without a sandbox what is left running is the command's affair.
+            assert_eq!(backend[2], "none");
+            nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), Signal::SIGKILL).expect("signal");
+        }
+    }
+}
+
+#[test]
+fn zero_is_no_limit() {
+    for backend in BACKENDS {
+        let world = World::new();
+        world.sh(with(backend, &["--timeout", "0"]), "sleep 0.3; exit 3").done().is(3, "", "");
+        world.sh(with(backend, &["--timeout", "0.01", "--timeout", "0"]), "sleep 0.3; exit 3").done().is(3, "", "");
+    }
+}
+
+#[test]
+fn the_grace_is_for_the_command_and_not_for_its_status() {
+    for backend in BACKENDS {
+        let world = World::new();
+        let options = with(backend, &["--timeout", "0.5", "--kill-after", "20"]);
+        let done = world.sh(options, "trap 'echo bye; exit 0' TERM; while :; do sleep 0.05; done").done();
+        took(done, Duration::from_millis(500)).is(124, "bye\n", "");
+    }
+}
+
+#[test]
+fn who_ignores_the_request_is_killed_after_the_grace() {
+    for backend in BACKENDS {
+        let world = World::new();
+        let options = with(backend, &["--timeout", "0.5", "--kill-after", "0.5"]);
+        let done = world.sh(options, "trap '' TERM; while :; do sleep 0.05; done").done();
+        took(done, Duration::from_secs(1)).is(124, "", "");
+        let done = world.sh(with(backend, &["--timeout", "0.5", "--kill-after", "0"]), "trap '' TERM; sleep 30").done();
+        took(done, Duration::from_millis(500)).is(124, "", "");
+    }
+}
+
+#[test]
+fn a_stopped_command_ends_too() {
+    for backend in BACKENDS {
+        let world = World::new();
+        let options = with(backend, &["--timeout", "0.5", "--kill-after", "20"]);
+        let done = world.sh(options, "kill -STOP $$; sleep 30").done();
+        took(done, Duration::from_millis(500)).is(124, "", "");
+    }
+}
+
+#[test]
+fn a_child_that_holds_the_output_in_its_own_session_does_not_stretch_it() {
+    for backend in BACKENDS {
+        for cap in [&[][..], &["--max-output", "1M"]] {
+            let world = World::new();
+            let marker = marker(&world);
+            let mut options = with(backend, &["--timeout", "0.5", "--kill-after", "0.5"]);
+            options.extend(cap.iter().map(ToString::to_string));
+            let script = format!("setsid sh -c 'trap \"\" TERM; sleep {marker}' & sleep {marker}");
+            let done = world.sh(options, &script).done();
+            assert!(done.took < Duration::from_secs(1) + SLACK, "{:?}", done.took);
+            done.is(124, "", "");
+            none_left(&marker);
+        }
+    }
+}
+
+#[test]
+fn a_command_that_kills_all_it_can_is_ended() {
+    let world = World::new();
+    let marker = marker(&world);
+    // Only where that reaches nothing else.
+    let options = with(BACKENDS[0], &["--timeout", "0.5", "--kill-after", "0.5"]);
+    let script = format!("trap '' TERM; kill -9 -1; kill -9 $PPID; kill -STOP $PPID; sleep {marker}");
+    took(world.sh(options, &script).done(), Duration::from_millis(500)).code(124);
+    none_left(&marker);
+}
+
+#[test]
+fn a_command_that_stops_the_stage_beside_it_is_ended() {
+    let world = World::new();
+    let marker = marker(&world);
+    let options = with(BACKENDS[1], &["--timeout", "0.5", "--kill-after", "0.5"]);
+    let done = world.sh(options, &format!("trap '' TERM; kill -STOP $PPID; sleep {marker} & sleep {marker}")).done();
+    took(done, Duration::from_secs(1)).is(124, "", "");
+    none_left(&marker);
+}
+
+#[test]
+fn a_loop_of_forks_is_ended() {
+    for backend in BACKENDS {
+        let world = World::new();
+        let marker = marker(&world);
+        let options = with(backend, &["--timeout", "0.5", "--kill-after", "0.2"]);
+        // Bounded by itself, should all else fail.
+        let script =
+            format!("trap '' TERM; i=0; while [ $i -lt 3000 ]; do (setsid sleep {marker} &); i=$((i+1)); done");
+        let done = world.sh(options, &script).done();
+        assert!(done.took < Duration::from_secs(3) + SLACK, "{:?}", done.took);
+        assert!(done.code == Some(124) || done.code == Some(0), "{:?}", done.code);
+        if done.code == Some(124) {
+            none_left(&marker);
+        }
+    }
+}
+
+#[test]
+fn a_job_that_was_stopped_from_the_terminal_ends_in_time() {
+    for backend in BACKENDS {
+        let world = World::new();
+        let mut call = world.call("bash", ["--norc", "-i"]);
+        call = call.env("PS1", "$ ").env("SR", crate::harness::program());
+        let mut terminal = Terminal::start(call);
+        terminal.expect("$ ");
+        let options = backend.join(" ");
+        // By exec: a shell that is stopped while it starts a program waits for that, and its caller for it.
+        terminal.keys(&format!("$SR {options} --timeout 3 -- sh -c 'echo re\"\"ady; exec sleep 60'\n"));
+        terminal.expect("ready\r\n");
+        terminal.keys("\x1a");
+        terminal.expect("Stopped");
+        // A job that is stopped does not end; this one does, since its time is over.
+        terminal.keys("while jobs %1 2>&1 | grep -q Stopped; do sleep 0.1; done\n");
+        terminal.expect("Exit 124");
+        terminal.keys("exit\n");
+        terminal.done();
+    }
+}
+
+#[test]
+fn a_signal_in_the_grace_does_not_change_the_reason() {
+    for backend in BACKENDS {
+        let world = World::new();
+        let options = with(backend, &["--timeout", "0.3", "--kill-after", "30"]);
+        let running = world
+            .sh(options, "trap '[ -e t ] || { : > /dev/null; echo asked; }' TERM; while :; do sleep 0.05; done")
+            .spawn();
+        // The limit has asked once; the second request is the user's, and the third skips the grace.
+        std::thread::sleep(Duration::from_millis(900));
+        running.signal(Signal::SIGTERM);
+        std::thread::sleep(Duration::from_millis(400));
+        running.signal(Signal::SIGTERM);
+        let done = running.done();
+        assert!(done.took < Duration::from_secs(10), "{:?}", done.took);
+        done.code(124).stdout_has("asked");
+    }
+}
