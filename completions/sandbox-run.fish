@@ -29,6 +29,11 @@ complete -c sandbox-run -s w -l write -d 'Make PATH visible and writable' -r -F
 complete -c sandbox-run -l write-try -d 'Like --write, skipped when PATH is missing' -r -F
 complete -c sandbox-run -l mask -d 'Hide PATH' -r -F
 complete -c sandbox-run -l protect -d 'Forbid writing PATH inside a write grant' -r -F
+complete -c sandbox-run -l show-hidden -d 'Leave the hidden name NAME visible (\'*\': all) [default: the default list]' -r -f
+complete -c sandbox-run -l hidden-scan-max -d 'Most entries to search for hidden names [default: 50000]' -r -f
+complete -c sandbox-run -l hidden-scan-overflow -d 'What happens at that number: error, warn, unlimited [default: error]' -r -f -a "error\t''
+warn\t''
+unlimited\t''"
 complete -c sandbox-run -s C -l workdir -d 'Working directory of the command [default: the caller\'s]' -r -f -a "(__fish_complete_directories)"
 complete -c sandbox-run -l tmp-size -d 'Size of the private /tmp [default: 1G]' -r -f
 complete -c sandbox-run -l net -d 'Network: none, or the host\'s [default: off]' -r -f -a "off\t''
@@ -58,6 +63,7 @@ complete -c sandbox-run -l result-fd -d 'Write the same object to descriptor N' 
 complete -c sandbox-run -l audit-log -d 'Append one JSON line about the run to FILE' -r -F
 complete -c sandbox-run -l dry-run -d 'Print what would be done, run nothing' -r -f -a "text\t''
 json\t''"
+complete -c sandbox-run -l explain -d 'Say what COMMAND could do with PATH, run nothing' -r -F
 complete -c sandbox-run -l log-format -d 'Form of what is said on standard error [default: text]' -r -f -a "text\t''
 json\t''"
 complete -c sandbox-run -l completions -d 'Print the completion script for SHELL' -r -f -a "bash\t''
@@ -66,11 +72,12 @@ fish\t''
 elvish\t''
 powershell\t''"
 complete -c sandbox-run -l check -d 'Try every backend and say what works'
-complete -c sandbox-run -l json -d 'With --check: print one JSON object'
+complete -c sandbox-run -l json -d 'With --check or --explain: print one JSON object'
 complete -c sandbox-run -l create-missing -d 'Create missing directories of --write'
 complete -c sandbox-run -l no-default-env -d 'Inherit only what --env names'
 complete -c sandbox-run -l keep-jobserver -d 'Keep the jobserver of make'
 complete -c sandbox-run -l capture -d 'Put the output into the result'
+complete -c sandbox-run -l trace -d 'Run COMMAND under strace, list refused file accesses'
 complete -c sandbox-run -s v -l verbose -d 'Say more on standard error; repeatable'
 complete -c sandbox-run -s q -l quiet -d 'Say only errors on standard error'
 complete -c sandbox-run -s h -l help -d 'Print help (--help: in full)'

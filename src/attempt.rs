@@ -19,18 +19,20 @@ use crate::policy::{Origin, Policy, Protection};
 use crate::report::Reports;
 use crate::stage::cgroup::Mechanism;
 use crate::stage::control::Step;
+use crate::stage::made::Made;
 use crate::stage::outcome::{Outcome, Reason};
 use crate::stage::outer;
+use crate::stage::trial::{Act, Answer, Trial};
 use crate::{diagnose, sys};
 
 /// A plan with the tools it was made for.
 pub type Planned = (Plan, Tools);
 
 /// The plan of the first backend that can be planned for, without trying it.
-pub fn plan_only(policy: &Policy, host: &Host, target: &[OsString]) -> Result<Planned> {
+pub fn plan_only(policy: &Policy, host: &Host, target: &[OsString], trace: bool) -> Result<Planned> {
     let mut refusals = Vec::new();
     for backend in &policy.backends.list {
-        match prepare(policy, host, *backend, target, Attempt::default()) {
+        match prepare(policy, host, *backend, target, Attempt { trace, ..Attempt::default() }) {
             Ok(planned) => return Ok(planned),
             Err(error) if passes_to_next(&error) => refusals.push((*backend, error)),
             Err(error) => return Err(error),
@@ -101,14 +103,81 @@ pub fn settle() -> Result<()> {
     outer::settle().map_err(|error| Error::text(Kind::Backend, format!("cannot prepare this process: {error}")))
 }
 
+/// What a sandbox is started for.
+enum Errand<'a> {
+    /// The target, under a tracer or not.
+    Run { trace: bool, reports: &'a mut Reports },
+    /// Finding out what the target could do: asked for once the plan is known.
+    Try { trace: bool, ask: &'a mut dyn FnMut(&mut Plan) -> Result<Vec<Trial>> },
+}
+
+/// How an errand ended.
+struct Ran {
+    status: Status,
+    plan: Plan,
+    tried: Vec<(Act, Answer)>,
+}
+
+/// Everything tried with one path: [`Act::ALL`] in order.
+pub type Tried = [Answer; 4];
+
 /// Runs the target under the first backend of the policy that starts it.
-pub fn execute(policy: &Policy, host: &Host, target: &[OsString], reports: &mut Reports) -> Result<Status> {
+pub fn execute(
+    policy: &Policy,
+    host: &Host,
+    target: &[OsString],
+    trace: bool,
+    reports: &mut Reports,
+) -> Result<Status> {
+    let ran = run_errand(policy, host, target, &mut Errand::Run { trace, reports })?;
+    if matches!(ran.status, Status::Exited(1..)) && ran.plan.backend.has_view() {
+        tracing::info!(
+            "if the sandbox may be the reason: '--trace' lists what the command was refused, '--explain PATH' tells what it can \
+             do with a path"
+        );
+    }
+    Ok(ran.status)
+}
+
+/// Starts a sandbox as for the target under the first backend of the policy that works, and tries in its place what `ask` says.
+pub fn try_out(
+    policy: &Policy,
+    host: &Host,
+    target: &[OsString],
+    trace: bool,
+    ask: &mut dyn FnMut(&mut Plan) -> Result<Vec<Trial>>,
+) -> Result<(Plan, Vec<Tried>)> {
+    let Ran { status, plan, tried } = run_errand(policy, host, target, &mut Errand::Try { trace, ask })?;
+    if !matches!(status, Status::Exited(0) | Status::Done) {
+        return Err(Error::text(Kind::Backend, "cannot finish: interrupted by a signal"));
+    }
+    let (each, rest) = tried.as_chunks::<4>();
+    if !rest.is_empty() || each.iter().any(|answers| answers.map(|(act, _)| act) != Act::ALL) {
+        return Err(Error::text(Kind::Backend, "cannot try what the plan says: an answer is missing"));
+    }
+    Ok((plan, each.iter().map(|answers| answers.map(|(_, answer)| answer)).collect()))
+}
+
+fn run_errand(policy: &Policy, host: &Host, target: &[OsString], errand: &mut Errand) -> Result<Ran> {
     settle()?;
+    let mut created = Made::default();
+    let done = run_by_any(policy, host, target, errand, &mut created);
+    created.take_back();
+    done
+}
+
+fn run_by_any(
+    policy: &Policy,
+    host: &Host,
+    target: &[OsString],
+    errand: &mut Errand,
+    created: &mut Made,
+) -> Result<Ran> {
     let mut refusals = Vec::new();
     let mut told = BTreeSet::new();
     for backend in &policy.backends.list {
-        match attempt(policy, host, *backend, target, &mut told, reports) {
-            Ok(status) => return Ok(status),
+        match attempt(policy, host, *backend, target, &mut told, errand, created) {
+            Ok(ran) => return Ok(ran),
             Err(error) if passes_to_next(&error) => {
                 tracing::info!("backend '{backend}' is passed over: {error}");
                 refusals.push((*backend, error));
@@ -121,32 +190,71 @@ pub fn execute(policy: &Policy, host: &Host, target: &[OsString], reports: &mut 
 
 /// Runs the target under `backend`, adapting to what the launcher program turns out not to do.
 ///
-/// `told` is what earlier attempts have warned of; nobody needs to hear it twice.
+/// `told` is what earlier attempts have warned of; nobody needs to hear it twice. What is missing of write grants is made,
+/// and left in `created` until the target has started.
 fn attempt(
     policy: &Policy,
     host: &Host,
     backend: Backend,
     target: &[OsString],
     told: &mut BTreeSet<String>,
-    reports: &mut Reports,
-) -> Result<Status> {
-    let mut attempt = Attempt::default();
+    errand: &mut Errand,
+    created: &mut Made,
+) -> Result<Ran> {
+    let (Errand::Run { trace, .. } | Errand::Try { trace, .. }) = *errand;
+    let mut attempt = Attempt { trace, ..Attempt::default() };
     let mut known: Option<Scan> = None;
     let mut stale = 0;
+    let mut remade = 0;
     loop {
-        let (plan, tools) = prepare_knowing(policy, host, backend, target, attempt, known.as_ref())?;
+        let (mut plan, tools) = prepare_knowing(policy, host, backend, target, attempt, known.as_ref())?;
+        let trials = match errand {
+            Errand::Run { .. } => Vec::new(),
+            Errand::Try { ask, .. } => ask(&mut plan)?,
+        };
         let launch = backend::launch(&plan, &tools);
         backend::check_size(&launch).map_err(|error| told_of_hidden(error, &plan))?;
-        reports.guard(&plan)?;
+        if let Errand::Run { reports, .. } = errand {
+            reports.guard(&plan)?;
+            if !plan.create.is_empty() && remade < MAX_STALE {
+                plan.create.iter().try_for_each(|wanted| created.make(wanted))?;
+                // From now on it is a directory like any other: nothing is known of it that a plan would not see.
+                remade += 1;
+                known = None;
+                continue;
+            }
+        }
         announce(&plan, told);
-        reports.chose(&plan);
-        let (outcome, account) = outer::run(&plan, &launch, host, outer::Mode::Run(reports.wish()));
-        reports.account(account);
+        let mode = match errand {
+            Errand::Run { reports, .. } => {
+                reports.chose(&plan);
+                tracing::info!(
+                    "backend '{backend}' starts '{}' in '{}'",
+                    plan.target.exec.display(),
+                    plan.workdir.display()
+                );
+                outer::Mode::Run(reports.wish())
+            }
+            Errand::Try { .. } => outer::Mode::Try(&trials),
+        };
+        let (outcome, mut account) = outer::run(&plan, &launch, host, mode);
+        if account.started_at.is_some() {
+            created.keep();
+        }
+        let tried = std::mem::take(&mut account.tried);
+        for denial in account.denials.take().iter().flat_map(|denials| denials.summary(&plan, host)) {
+            tracing::warn!("{denial}");
+        }
+        if let Errand::Run { reports, .. } = errand {
+            reports.account(account);
+        }
         match outcome {
-            Outcome::Ended(status) => return Ok(status),
+            Outcome::Ended(status) => return Ok(Ran { status, plan, tried }),
             Outcome::NotExecuted(errno) => return Err(not_executed(&plan, errno)),
             Outcome::NotStarted(reason) => {
-                reports.passed_over();
+                if let Errand::Run { reports, .. } = errand {
+                    reports.passed_over();
+                }
                 tracing::debug!("backend '{backend}' did not start: {reason}");
                 if stale < MAX_STALE && overtaken(&plan, &reason) {
                     stale += 1;
@@ -204,8 +312,12 @@ pub fn adapt(
     let by_systemd = plan.cgroup.as_ref().is_some_and(Mechanism::is_systemd) && !reason.said.starts_with("bwrap: ");
     if reason.group || (by_systemd && reason.step.is_none() && !reason.hung) {
         let wanted = [(plan.limits.memory, Protection::Memory), (plan.limits.max_procs, Protection::Procs)];
-        let may = wanted.iter().all(|(limit, which)| limit.is_none() || policy.accepted_gaps.contains(which));
+        let may = wanted.iter().all(|(limit, which)| limit.is_none() || policy.accepted_gaps.contains_key(which));
         return Ok((may && !attempt.ungrouped).then_some(Attempt { ungrouped: true, ..attempt }));
+    }
+    // Some hosts let nobody but bubblewrap itself mount anything.
+    if reason.step == Some(Step::Cover) && !attempt.bare {
+        return Ok(Some(Attempt { bare: true, ..attempt }));
     }
     // The inner stage's own answer is final, and what hangs hangs again.
     if reason.step.is_some() || reason.hung {
@@ -218,7 +330,7 @@ pub fn adapt(
     {
         return with_features(policy, attempt, features).map(Some);
     }
-    if !attempt.host_processes && policy.accepted_gaps.contains(&Protection::Processes) {
+    if !attempt.host_processes && policy.accepted_gaps.contains_key(&Protection::Processes) {
         return Ok(Some(Attempt { host_processes: true, ..attempt }));
     }
     Ok(None)
@@ -253,12 +365,6 @@ fn announce(plan: &Plan, told: &mut BTreeSet<String>) {
     for note in &plan.notes {
         tracing::info!("{note}");
     }
-    tracing::info!(
-        "backend '{}' starts '{}' in '{}'",
-        plan.backend,
-        plan.target.exec.display(),
-        plan.workdir.display()
-    );
 }
 
 /// The kernel's answer to exec, as 126 or 127.

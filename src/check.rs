@@ -49,6 +49,9 @@ struct Told {
     by: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     missing: Option<String>,
+    /// What would help, where something does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    remedy: Option<&'static str>,
 }
 
 /// Builds the sandbox of `policy` with each backend, without a target in it.
@@ -92,7 +95,7 @@ fn tell_table(backend: Backend, like: Protection, protection: Protection) -> Tol
         Strength::Partial(missing) => Some(missing.to_owned()),
         Strength::Enforced | Strength::Absent => None,
     };
-    Told { protection: protection.word(), strength: strength.word(), by: None, missing }
+    Told { protection: protection.word(), strength: strength.word(), by: None, missing, remedy: None }
 }
 
 /// How far `backend` enforces `protection` on this host, and by what where hosts differ.
@@ -125,7 +128,10 @@ fn tell(host: &Host, backend: Backend, protection: Protection) -> Told {
         (Ok(Keeper::Rlimit), _) => Told { by: Some("resource limit"), ..plain },
         // A resource limit it is, as the text says.
         (Err(_), Protection::Cpu) => plain,
-        (Err(why), _) => Told { strength: Strength::Absent.word(), missing: Some(why), ..plain },
+        (Err(why), _) => {
+            let remedy = diagnose::without_group(protection, &why);
+            Told { strength: Strength::Absent.word(), missing: Some(why), remedy, ..plain }
+        }
     }
 }
 
@@ -134,7 +140,8 @@ fn rehearse(host: &Host, policy: &Policy, backend: Backend, program: &mut Option
     let target = ["/bin/sh".into()];
     let mut attempt = Attempt::default();
     loop {
-        let (plan, tools) = attempt::prepare(policy, host, backend, &target, attempt)?;
+        let (mut plan, tools) = attempt::prepare(policy, host, backend, &target, attempt)?;
+        plan.without_created();
         if backend == Backend::Bwrap {
             *program = Some(tools.bwrap.display().to_string());
         }
@@ -193,6 +200,9 @@ impl Report {
                 let details: Vec<_> = told.by.into_iter().chain(told.missing.as_deref()).collect();
                 let details = if details.is_empty() { String::new() } else { format!(" ({})", details.join("; ")) };
                 line(&mut out, &format!("  {}: {}{details}", told.protection, told.strength));
+                if let Some(remedy) = told.remedy {
+                    line(&mut out, &format!("    remedy: {remedy}"));
+                }
             }
         }
         line(

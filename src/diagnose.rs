@@ -7,6 +7,7 @@ use std::path::Path;
 
 use crate::backend::Backend;
 use crate::error::{Error, Kind};
+use crate::policy::Protection;
 use crate::stage::control::Step;
 use crate::stage::outcome::Reason;
 
@@ -36,6 +37,40 @@ pub fn not_started(backend: Backend, program: &Path, reason: &Reason) -> Error {
     }
 }
 
+/// What helps where a limit on a whole tree has nobody to keep it; `missing` is why.
+#[must_use]
+pub fn without_group(protection: Protection, missing: &str) -> Option<&'static str> {
+    // A grant that is in the way is named by the reason itself.
+    if !missing.starts_with(NO_GROUP) || missing.contains("write grant") {
+        return None;
+    }
+    match protection {
+        Protection::Memory => Some(
+            "run it as root with a writable /sys/fs/cgroup, where systemd runs, or in a control group delegated to this user; \
+             --address-space bounds each process anywhere",
+        ),
+        Protection::Procs => Some(
+            "run it as root with a writable /sys/fs/cgroup, where systemd runs, or in a control group delegated to this user",
+        ),
+        Protection::FilesRead
+        | Protection::FilesWrite
+        | Protection::Masks
+        | Protection::Network
+        | Protection::Sockets
+        | Protection::Processes
+        | Protection::Privileges
+        | Protection::Environment
+        | Protection::Cpu
+        | Protection::FileSize
+        | Protection::OpenFiles
+        | Protection::Output
+        | Protection::Time => None,
+    }
+}
+
+/// How a reason begins for which a limit has no control group.
+pub const NO_GROUP: &str = "no control group can be made";
+
 /// What would help.
 #[must_use]
 pub fn remedy(reason: &Reason) -> Option<String> {
@@ -44,6 +79,8 @@ pub fn remedy(reason: &Reason) -> Option<String> {
     }
     let said = reason.said.as_str();
     let has = |fragment: &str| said.contains(fragment);
+    // What failed on the way to the launcher is in our words, or in those of the standard library.
+    let ours = |fragment: &str| reason.text.to_ascii_lowercase().contains(fragment);
     let text = if has("setting up uid map: Permission denied")
         || has("RTM_NEWADDR: Operation not permitted")
         || has("RTM_NEWLINK: Operation not permitted")
@@ -93,8 +130,10 @@ pub fn remedy(reason: &Reason) -> Option<String> {
         "this process is already confined by Landlock, which forbids mounting"
     } else if has("Resource temporarily unavailable") {
         "the limit on processes of this user is reached (ulimit -u)"
-    } else if has("Too many open files") {
-        "the limit on open files is too low (ulimit -n)"
+    } else if has("Too many open files") || ours("too many open files") {
+        "the limit on open files is too low for a start (ulimit -n); --max-open-files limits the command only"
+    } else if has("File too large") || ours("file too large") {
+        "the limit on the size of files is too low for a start (ulimit -f); --max-file-size limits the command only"
     } else if has("Exceeded maximum number of arguments") {
         "grant or mask directories instead of many files"
     } else if has("Failed to connect to bus") || has("transient scope unit") {
@@ -124,6 +163,7 @@ fn by_step(step: Step) -> Option<&'static str> {
         Step::View => Some("files were replaced while the sandbox was being built: start again"),
         Step::Incomplete => Some("the program found as bwrap stopped reading its options early"),
         Step::Handle
+        | Step::Cover
         | Step::Landlock
         | Step::Descriptors
         | Step::Signals

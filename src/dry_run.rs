@@ -10,6 +10,8 @@ use crate::log::escape;
 use crate::plan::{Gap, MountOp};
 use crate::policy::env::EnvRule;
 use crate::policy::{Access, Limits, Network, Origin, Policy};
+use crate::seccomp;
+use crate::stage::handoff;
 
 #[derive(Serialize)]
 struct DryRun<'a> {
@@ -27,6 +29,8 @@ struct DryRun<'a> {
     mounts: Vec<Mount>,
     created_on_host: Vec<String>,
     environment: Environment,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seccomp: Option<Filter>,
     gaps: &'a [Gap],
     warnings: &'a [String],
     notes: &'a [String],
@@ -34,14 +38,18 @@ struct DryRun<'a> {
     launcher: Option<Launcher>,
 }
 
-/// Who decided what: a path or variable with its rule, or a single setting.
-#[derive(Serialize)]
+/// Who decided what: an item with its rule, or a single setting.
+#[derive(Default, Serialize)]
 struct Decision {
     setting: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     path: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     variable: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    protection: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    descriptor: Option<i32>,
     from: String,
 }
 
@@ -83,6 +91,22 @@ struct Dropped {
     reason: String,
 }
 
+/// The system-call filter.
+#[derive(Serialize)]
+struct Filter {
+    refused: Vec<Refused>,
+    /// Instructions of classic BPF: code, jt, jf, k.
+    program: Vec<(u16, u8, u8, u32)>,
+}
+
+#[derive(Serialize)]
+struct Refused {
+    group: &'static str,
+    errno: &'static str,
+    reason: &'static str,
+    calls: Vec<String>,
+}
+
 #[derive(Serialize)]
 struct Launcher {
     program: String,
@@ -95,6 +119,7 @@ struct Launcher {
 pub fn render((plan, tools): &Planned, policy: &Policy, hash: String, format: Format) -> Vec<u8> {
     let text = |path: &std::path::Path| path.display().to_string();
     let names = |names: &[std::ffi::OsString]| names.iter().map(|name| name.display().to_string()).collect();
+    let launch = backend::launch(plan, tools);
     let report = DryRun {
         policy_sha256: hash,
         backend: plan.backend.word(),
@@ -111,7 +136,7 @@ pub fn render((plan, tools): &Planned, policy: &Policy, hash: String, format: Fo
         kill_after_ms: plan.kill_after.as_millis(),
         kept_descriptors: plan.keep_fds.iter().copied().collect(),
         mounts: plan.view.iter().map(mount).collect(),
-        created_on_host: plan.create.iter().map(|path| text(path)).collect(),
+        created_on_host: plan.create.iter().map(|made| text(&made.path)).collect(),
         environment: Environment {
             kept: names(&plan.environment.kept),
             set: names(&plan.environment.set),
@@ -122,10 +147,11 @@ pub fn render((plan, tools): &Planned, policy: &Policy, hash: String, format: Fo
                 .map(|dropped| Dropped { name: dropped.name.display().to_string(), reason: dropped.reason.to_string() })
                 .collect(),
         },
+        seccomp: matches!(launch, Launch::Program(_)).then(|| filter(handoff::filter(plan))),
         gaps: &plan.gaps,
         warnings: &plan.warnings,
         notes: &plan.notes,
-        launcher: match backend::launch(plan, tools) {
+        launcher: match launch {
             Launch::Program(command) => Some(Launcher {
                 program: text(&command.program),
                 arguments: command.arguments.iter().map(word).collect(),
@@ -142,6 +168,17 @@ pub fn render((plan, tools): &Planned, policy: &Policy, hash: String, format: Fo
         }
         Format::Text => report.text(&plan.limits).into_bytes(),
     }
+}
+
+fn filter(options: seccomp::Options) -> Filter {
+    let refused = seccomp::groups(options).map(|group| Refused {
+        group: group.name,
+        errno: group.answer.name(),
+        reason: group.reason,
+        calls: group.calls.iter().filter(|call| call.number >= 0).map(ToString::to_string).collect(),
+    });
+    let program = seccomp::program(options).into_iter().map(|step| (step.code, step.jt, step.jf, step.k));
+    Filter { refused: refused.collect(), program: program.collect() }
 }
 
 fn bounds(limits: &Limits) -> Bounds {
@@ -199,17 +236,15 @@ fn size(bytes: u64) -> String {
 
 /// Everything that somebody asked for, by whom.
 fn settings(policy: &Policy) -> Vec<Decision> {
-    let single = policy.origins.iter().map(|(key, origin)| Decision {
-        setting: key,
-        path: None,
-        variable: None,
-        from: origin.to_string(),
-    });
+    let one = |setting, origin: &Origin| Decision { setting, from: origin.to_string(), ..Decision::default() };
+    let single = policy.origins.iter().map(|(key, origin)| one(key, origin));
+    let gaps = policy.accepted_gaps.iter();
+    let gaps = gaps.map(|(gap, origin)| Decision { protection: Some(gap.word()), ..one("allow gap", origin) });
+    let kept = policy.keep_fds.iter();
+    let kept = kept.map(|(number, origin)| Decision { descriptor: Some(*number), ..one("keep descriptor", origin) });
     let path = |setting, path: &std::path::Path, origin: &Origin| Decision {
-        setting,
         path: Some(path.display().to_string()),
-        variable: None,
-        from: origin.to_string(),
+        ..one(setting, origin)
     };
     let grants = policy.files.grants.iter().map(|grant| {
         let setting = match grant.access {
@@ -226,16 +261,14 @@ fn settings(policy: &Policy) -> Vec<Decision> {
     ];
     let rules =
         rules.iter().flat_map(|(setting, rules)| rules.iter().map(|rule| path(setting, &rule.path, &rule.origin)));
-    let variables = policy.env.deciding().into_iter().map(|entry| Decision {
-        setting: match entry.rule {
+    let variables = policy.env.deciding().into_iter().map(|entry| {
+        let setting = match entry.rule {
             EnvRule::Pass(_) | EnvRule::PassPrefix(_) => "pass variable",
             EnvRule::Set(..) => "set variable",
-        },
-        path: None,
-        variable: Some(entry.rule.subject().into_owned()),
-        from: entry.origin.to_string(),
+        };
+        Decision { variable: Some(entry.rule.subject().into_owned()), ..one(setting, &entry.origin) }
     });
-    single.chain(grants).chain(rules).chain(variables).collect()
+    single.chain(gaps).chain(grants).chain(rules).chain(variables).chain(kept).collect()
 }
 
 fn word(word: &Word) -> String {
@@ -264,6 +297,7 @@ fn mount(op: &MountOp) -> Mount {
         MountOp::Copy { from, at } => ("copy", at, Some(from), None),
         MountOp::Proc { at } => ("processes", at, None, None),
         MountOp::Dev { at } => ("devices", at, None, None),
+        MountOp::Queues { at } => ("message queues", at, None, None),
         MountOp::EmptyFile { at } => ("empty file", at, None, None),
         MountOp::ReadOnly { at } => ("seal", at, None, None),
     };
@@ -290,8 +324,10 @@ impl DryRun<'_> {
             lines.push(format!("kept descriptors: {:?}", self.kept_descriptors));
         }
         lines.extend(limit_lines(limits).map(|line| format!("limit: {line}")));
-        for Decision { setting, path, variable, from } in &self.settings {
-            let about = path.as_ref().or(variable.as_ref()).map(|about| format!(" '{about}'")).unwrap_or_default();
+        for Decision { setting, path, variable, protection, descriptor, from } in &self.settings {
+            let about = path.as_deref().or(variable.as_deref()).or(*protection);
+            let about = about.map(|about| format!(" '{about}'"));
+            let about = about.or(descriptor.map(|number| format!(" {number}"))).unwrap_or_default();
             lines.push(format!("setting: {setting}{about} from {from}"));
         }
         lines.push(format!("mounts ({}):", self.mounts.len()));
@@ -308,6 +344,10 @@ impl DryRun<'_> {
         lines.push(format!("variables dropped ({}):", self.environment.dropped.len()));
         for dropped in &self.environment.dropped {
             lines.push(format!("  {}: {}", dropped.name, dropped.reason));
+        }
+        if let Some(filter) = &self.seccomp {
+            let groups: Vec<_> = filter.refused.iter().map(|refused| refused.group).collect();
+            lines.push(format!("system calls refused: {}", groups.join(", ")));
         }
         for gap in self.gaps {
             lines.push(format!("gap: {} ({})", gap.protection, gap.missing));

@@ -63,6 +63,13 @@ impl Host {
         value(&self.environment, name)
     }
 
+    /// Whether an absolute directory of the caller's PATH has an executable of this name.
+    #[must_use]
+    pub fn has_program(&self, name: &OsStr) -> bool {
+        let path = crate::plan::target::path_entries(self.variable("PATH"));
+        std::env::join_paths(path).is_ok_and(|path| which::which_in(name, Some(path), "/").is_ok())
+    }
+
     /// The first `bwrap` in an absolute directory of the caller's PATH that may be used, or why each was passed over.
     ///
     /// Never below `workdir` or a directory in `writable`: whoever can write there would choose the launcher. Never setuid:

@@ -21,7 +21,7 @@
 //!  exit::Status             the target's own | 125 | 126 | 127 | 128+n
 //! ```
 //!
-//! [`call`] walks this way once, with [`attempt`] for the part from policy to status and [`report`] for what machines are told of it; `main` renders and leaves. The library is the program's own: it promises no stable interface.
+//! [`call`] walks this way once, with [`attempt`] for the part from policy to status, [`explain`] for a trial in the target's place and [`report`] for what machines are told; `main` renders and leaves. The library is the program's own: it promises no stable interface.
 
 pub mod attempt;
 pub mod backend;
@@ -29,10 +29,12 @@ pub mod call;
 pub mod check;
 pub mod cli;
 pub mod config;
+pub mod denials;
 pub mod diagnose;
 pub mod dry_run;
 pub mod error;
 pub mod exit;
+pub mod explain;
 pub mod host;
 pub mod launch;
 pub mod log;

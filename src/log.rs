@@ -4,7 +4,12 @@
 
 use std::fmt;
 use std::io;
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
@@ -28,9 +33,10 @@ const HINT: &str = "hint";
 
 /// Sets up diagnostics for the rest of the process. Options win over the variable's `value`.
 pub fn start(verbosity: Verbosity, format: LogFormat, value: Option<&std::ffi::OsStr>) {
+    let by_variable = from_variable(value);
     let level = match (verbosity.quiet, verbosity.verbose) {
         (true, _) => LevelFilter::ERROR,
-        (false, 0) => from_variable(value).unwrap_or(LevelFilter::WARN),
+        (false, 0) => by_variable.unwrap_or(LevelFilter::WARN),
         (false, 1) => LevelFilter::INFO,
         (false, 2) => LevelFilter::DEBUG,
         (false, _) => LevelFilter::TRACE,
@@ -38,7 +44,7 @@ pub fn start(verbosity: Verbosity, format: LogFormat, value: Option<&std::ffi::O
     let builder = tracing_subscriber::fmt()
         // Warnings are kept in each case.
         .with_max_level(level.max(LevelFilter::WARN))
-        .with_writer(io::stderr.with_filter(move |event| *event.level() <= level))
+        .with_writer((|| Stderr).with_filter(move |event| *event.level() <= level))
         .with_ansi(false)
         // It would report a standard error that cannot be written to there, and panic.
         .log_internal_errors(false);
@@ -47,6 +53,10 @@ pub fn start(verbosity: Verbosity, format: LogFormat, value: Option<&std::ffi::O
         LogFormat::Text => builder.event_format(Lines).finish().with(Keep).try_init(),
         LogFormat::Json => builder.json().flatten_event(true).with_target(false).finish().with(Keep).try_init(),
     };
+    let counts = verbosity == Verbosity::default();
+    if counts && by_variable.is_none() && value.is_some_and(|value| !value.is_empty()) {
+        tracing::warn!("{VARIABLE} is none of off, error, warn, info, debug, trace: warnings and errors are shown");
+    }
 }
 
 fn from_variable(value: Option<&std::ffi::OsStr>) -> Option<LevelFilter> {
@@ -87,6 +97,44 @@ impl<S: Subscriber> Layer<S> for Keep {
         }
     }
 }
+
+/// Whether the run was ended: from then on nobody who does not read may keep us.
+static HURRY: AtomicBool = AtomicBool::new(false);
+
+/// What is said from now on is said to whoever listens, and not waited for.
+pub fn hurry() {
+    HURRY.store(true, Ordering::Relaxed);
+}
+
+/// Standard error.
+struct Stderr;
+
+impl io::Write for Stderr {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if !HURRY.load(Ordering::Relaxed) {
+            return io::stderr().write(bytes);
+        }
+        let stderr = io::stderr();
+        let mut polled = [PollFd::new(stderr.as_fd(), PollFlags::POLLOUT)];
+        let patience = PollTimeout::try_from(PATIENCE).unwrap_or(PollTimeout::ZERO);
+        if !matches!(poll(&mut polled, patience), Ok(1..)) {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        // A terminal that has room for a part waits with the rest.
+        crate::sys::signals::bounded(PATIENCE, || (&stderr).write(bytes)).map_err(|error| match error.kind() {
+            // Not tried again.
+            io::ErrorKind::Interrupted => io::ErrorKind::TimedOut.into(),
+            _ => error,
+        })
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().flush()
+    }
+}
+
+/// How long a stalled reader of standard error is waited for in a hurry.
+const PATIENCE: Duration = Duration::from_millis(100);
 
 /// `sandbox-run: …` for errors, with the level's word for everything else.
 struct Lines;

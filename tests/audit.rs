@@ -50,6 +50,52 @@ fn every_run_adds_a_line() {
     }
 }
 
+/// Words that are no rule about a variable are quoted without what may be its value: here, in results and on the terminal.
+#[test]
+fn no_value_of_a_variable_is_told_in_an_error() {
+    let world = World::new();
+    let (log, file) = (world.text("o/log"), world.text("o/r"));
+    let secret = "s3cr3t";
+    world.write("w/vars", format!("1A={secret}\n"));
+    world.write("w/p.toml", format!("env = ['1A={secret}']\n"));
+    world.write("w/q.toml", format!("[env_set]\n'A={secret}' = 'x'\n"));
+    world.write("w/r.toml", format!("[env_set]\nA = '{secret}'\nA = '{secret}'\n"));
+    let typed = |text: &str| text.replace('#', secret);
+    let mut count = 0;
+    for words in [
+        &["-e", "API KEY=#"][..],
+        &["-e", "1A=#"],
+        &["-e", "=#"],
+        &["-e", "SANDBOX_RUN_X=#"],
+        &["-e", "A_*=#"],
+        &["--env=1A=#"],
+        &["--env==#"],
+        &["-eA=#"],
+        &["-e=A=#"],
+        &["-veA=#"],
+        &["-xA=#"],
+        &["-A=#"],
+        &["-e", "-A=#"],
+        &["-w", "--env=A=#"],
+        &["--enw=A=#"],
+        &["--no-default-env=A=#"],
+        &["--env-file", "vars"],
+        &["--policy", "p.toml"],
+        &["--policy", "q.toml"],
+        &["--policy", "r.toml"],
+    ] {
+        let words: Vec<_> = words.iter().map(|text| typed(text)).collect();
+        let options = ["--audit-log", &log, "--result", &file].map(str::to_owned);
+        let call = [&options[..], &words, &["--".into(), "true".into()]].concat();
+        world.run(&call).done().refused(125, &[]).stderr_lacks(secret);
+        count += 1;
+        assert_eq!(lines(&world, "o/log").len(), count, "{words:?}");
+        for told in [world.read("o/log"), world.read("o/r")] {
+            assert!(!told.contains(secret), "{words:?}: {told}");
+        }
+    }
+}
+
 #[test]
 fn fifty_at_once_add_fifty_whole_lines() {
     for backend in BACKENDS {
@@ -127,4 +173,108 @@ fn an_existing_log_keeps_its_mode_and_content() {
     let text = world.read("o/log");
     assert!(text.starts_with("first\n{") && text.lines().count() == 2, "{text}");
     assert_eq!(fs::metadata(&log).expect("log").permissions().mode() & 0o777, 0o644);
+}
+
+#[test]
+fn the_target_cannot_reach_it_in_a_roundabout_way() {
+    let world = World::new();
+    world.write("o/log", "");
+    world.dir("w/sub");
+    world.link("w/link", "../o/log");
+    let open = |name: &str| File::options().append(true).create(true).open(world.path(name)).expect("file");
+    let run = |log: &str, options: &[&str]| {
+        world.sh([&["-b", "bwrap", "--audit-log", log], options].concat(), "echo forged >&5; mv sub moved; exit 5")
+    };
+    // A link or a directory that it could put something else in place of.
+    let link = format!("link '{}'", world.text("w/link"));
+    run("link", &["-w", "."]).done().refused(125, &["the audit log 'link'", &link]);
+    run("sub/log", &["-w", "."]).done().refused(125, &["could change it"]).stderr_has("--protect");
+    run("sub/log", &["-w", ".", "--protect", "sub/log"]).done().code(5).stderr_has("busy");
+    // Descriptors that lead to it.
+    let kept = run("../o/log", &["--keep-fd", "5"]).fd(open("o/log"), 5);
+    kept.done().refused(125, &["--keep-fd keeps it open"]);
+    run("../o/log", &[]).stdout(open("o/log")).done().code(125).stderr_has("the command has it as standard output");
+    run("../o/log", &[]).stderr(open("o/log")).done().code(125);
+    assert!(world.read("o/log").contains("the command has it as standard error"));
+    let lines_before = lines_of(&world, "o/log");
+    run("../o/log", &["--keep-fd", "5"]).fd(open("o/other"), 5).done().code(5);
+    assert_eq!((lines_of(&world, "o/log"), world.read("o/other")), (lines_before + 1, "forged\n".into()));
+    // A second name of it, wherever that lies, as soon as anything can be written.
+    fs::hard_link(world.path("o/log"), world.path("w/second")).expect("link");
+    run("../o/log", &["-w", "sub"]).done().refused(125, &["second name"]);
+    run("../o/log", &[]).done().code(5);
+    assert!(world.has("w/sub") && !world.has("w/moved"));
+}
+
+fn lines_of(world: &World, name: &str) -> usize {
+    world.read(name).lines().count()
+}
+
+#[test]
+fn only_files_and_terminals_are_logs() {
+    for backend in BACKENDS {
+        let world = World::new();
+        let fifo = world.path("o/fifo");
+        nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::from_bits_truncate(0o600)).expect("fifo");
+        let _socket = std::os::unix::net::UnixListener::bind(world.path("o/socket")).expect("socket");
+        let run = |log: &str| world.sh(backend.iter().chain(&["--audit-log", log]), "touch made");
+        // With nobody at the other end, with somebody who does not read, and what the caller's own output is.
+        run("../o/fifo").done().refused(125, &["the audit log '../o/fifo'", "it is a pipe"]);
+        let _stuck = File::options().read(true).write(true).open(&fifo).expect("fifo");
+        run("../o/fifo").done().refused(125, &["it is a pipe"]);
+        run("../o/socket").done().refused(125, &["it is neither a file nor a terminal"]);
+        run("/dev/stdout").done().refused(125, &["the audit log '/dev/stdout'", "it is a pipe"]);
+        let (_read, write) = std::io::pipe().expect("pipe");
+        run("/dev/fd/5").fd(write, 5).done().refused(125, &["it is a pipe"]);
+        assert!(!world.has("w/made"));
+        let log = File::create(world.path("o/log")).expect("file");
+        world.run([&backend[..], &["--audit-log", "/dev/fd/5", "true"]].concat()).fd(log, 5).done().code(0);
+        world.run([&backend[..], &["--audit-log", "/dev/null", "true"]].concat()).done().code(0);
+        assert_eq!(lines(&world, "o/log").len(), 1);
+    }
+}
+
+#[test]
+fn log_and_result_are_two_files() {
+    for backend in BACKENDS {
+        let world = World::new();
+        world.write("o/log", "{}\n");
+        fs::hard_link(world.path("o/log"), world.path("o/again")).expect("link");
+        world.link("o/link", "log");
+        for (result, log) in [("o/log", "o/log"), ("o/link", "o/log"), ("o/again", "o/log"), ("o/new", "o/new")] {
+            let options = [&backend[..], &["--result", result, "--audit-log", log]].concat();
+            let call = world.sh(&options, "touch made").cwd(world.path(""));
+            call.done().refused(125, &[&format!("'{result}'"), "the audit log is the same file"]);
+        }
+        assert!(!world.has("made"));
+        let text = world.read("o/log");
+        assert!(text.starts_with("{}\n") && text.lines().count() == 4, "{text}");
+        assert_eq!(lines(&world, "o/new")[0]["reason"], "policy");
+        // Also where the command line is wrong.
+        let options = [&backend[..], &["--bogus", "--result", "o/log", "--audit-log", "o/log"]].concat();
+        world.sh(&options, "true").cwd(world.path("")).done().code(125);
+        assert_eq!(world.read("o/log").lines().count(), 5);
+        let options = [&backend[..], &["--result", "/dev/null", "--audit-log", "/dev/null"]].concat();
+        world.sh(&options, "true").done().code(0);
+    }
+}
+
+#[test]
+fn half_a_line_does_not_swallow_the_next() {
+    for backend in BACKENDS {
+        let world = World::new();
+        let log = world.write("o/log", "{}\n{\"version\":1,\"sta");
+        let run = || world.run([&backend[..], &["--audit-log", "../o/log", "true"]].concat()).done().code(0);
+        run();
+        run();
+        let text = world.read("o/log");
+        let mut lines = text.lines();
+        assert_eq!([lines.next(), lines.next()], [Some("{}"), Some("{\"version\":1,\"sta")]);
+        assert!(lines.all(|line| serde_json::from_str::<Value>(line).is_ok()) && text.lines().count() == 4, "{text}");
+        // One that we cannot read is written all the same.
+        fs::set_permissions(&log, fs::Permissions::from_mode(0o200)).expect("mode");
+        run();
+        fs::set_permissions(&log, fs::Permissions::from_mode(0o600)).expect("mode");
+        assert_eq!(lines_of(&world, "o/log"), 5);
+    }
 }

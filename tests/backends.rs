@@ -93,8 +93,8 @@ fn system_directories_are_good_places_to_work_in() {
 #[test]
 fn none_gives_up_what_is_only_a_default() {
     let world = World::new();
-    let warning = "sandbox-run: warning: backend 'none' isolates nothing; not enforced: files-read, files-write, network, \
-                   sockets, processes, privileges\n";
+    let warning = "sandbox-run: warning: backend 'none' isolates nothing; not enforced: files-read, files-write, masks, \
+                   network, sockets, processes, privileges\n";
     for words in [vec!["-b", "none"], vec!["-b", "native"], vec!["-b", "direct"], vec!["-b", "none", "--net", "host"]] {
         let mut words = words.clone();
         words.extend(["cat", "../o/secret"]);

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::{Pid, setsid};
 
 use crate::harness::{BACKENDS, Call, World, find, has_memory_groups, is_root};
 
@@ -184,10 +185,16 @@ fn runs_that_are_killed_leave_no_group() {
     for round in 0..100_u64 {
         let options = ["-q", "-b", if round % 3 == 0 { "none" } else { "bwrap" }];
         let more = ["--memory", "256M", "--max-procs", "100", "--", "sh", "-c", "sleep 60 & setsid sleep 60 & wait"];
-        let running = world.run([&options[..], &more].concat()).spawn();
+        let call = world.run([&options[..], &more].concat()).before_exec(|| Ok(setsid().map(drop)?));
+        let running = call.spawn();
         std::thread::sleep(Duration::from_micros(round * round * 10 % 60_000));
         seen += usize::from(!groups_of(running.pid()).is_empty());
-        running.signal(Signal::SIGKILL);
+        // Alone, or with all that has not left its process group yet.
+        if round % 2 == 0 {
+            running.signal(Signal::SIGKILL);
+        } else {
+            killpg(Pid::from_raw(running.pid()), Signal::SIGKILL).expect("signal");
+        }
         pids.push(running.pid());
         assert_eq!(running.done().signal, Some(9));
     }
@@ -222,14 +229,55 @@ fn what_cannot_be_bounded_is_refused_unless_that_is_accepted() {
     for backend in BACKENDS {
         let options = |more: &[&'static str]| [&backend[..], &["--memory", "64M"], more].concat();
         let done = world.sh(options(&[]), "echo ran").done();
-        done.refused(125, &["memory", "no control group can be made"]).stderr_has("hint: --allow-gap memory");
+        let done =
+            done.refused(125, &["memory", "no control group can be made"]).stderr_has("hint: --allow-gap memory");
+        done.stderr_has("hint: run it as root").stderr_has("--address-space bounds each process");
         world.sh(options(&["--allow-gap", "memory"]), "echo ran").done().is(0, "ran\n", "");
     }
+    let remedy = checked(&world, "memory")["remedy"].clone();
+    assert!(remedy.as_str().is_some_and(|remedy| remedy.starts_with("run it as root")), "{remedy}");
+    world.run(["--check"]).done().code(0).stdout_has("\n    remedy: run it as root");
     let done = world.sh(["--memory", "64M", "--allow-gap", "memory"], "echo ran").done().code(0).stdout("ran\n");
     done.stderr_has("sandbox-run: warning: not enforced, as accepted: memory (no control group can be made");
     if checked(&world, "procs")["by"] == "resource limit" {
         // It counts the processes of a user, which without a sandbox are everybody's.
         let done = world.run(["-q", "-b", "none", "--max-procs", "9", "--", "true"]).done();
         done.refused(125, &["procs", "no control group can be made"]);
+    }
+}
+
+#[test]
+fn a_write_grant_of_the_groups_themselves_is_no_way_out() {
+    let world = World::new();
+    if !has_memory(&world) {
+        return;
+    }
+    for grant in ["/", "/sys/fs/cgroup", "/sys/fs"] {
+        for limit in [["--memory", "64M"], ["--max-procs", "20"]] {
+            let words = [&limit[..], &["-w", grant, "--", "true"]].concat();
+            // An ordinary user has another way to count processes.
+            let done = world.run(words).done();
+            if limit[0] == "--memory" || is_root() {
+                done.refused(125, &["a write grant covers the control groups"]);
+            }
+        }
+    }
+    // The control: one that cannot be written is no way out either, and the run starts.
+    let script = "for f in /sys/fs/cgroup/*/cgroup.procs /sys/fs/cgroup/cgroup.procs; do echo $$ > $f; done";
+    let done = world.sh(["--memory", "64M", "-w", "/", "--protect", "/sys/fs/cgroup"], script).done();
+    assert!(done.code != Some(125) && done.code != Some(0), "{:?}", done.code);
+}
+
+#[test]
+fn a_forced_end_is_no_later_with_a_group() {
+    let world = World::new();
+    if !has_memory(&world) {
+        return;
+    }
+    for backend in BACKENDS {
+        let options = ["--memory", "256M", "--timeout", "0.5", "--kill-after", "0.2"];
+        let done = world.sh([&backend[..], &options].concat(), "trap '' TERM; sleep 40; sleep 40").done();
+        assert!(done.took < Duration::from_secs(4), "{:?}", done.took);
+        done.code(124);
     }
 }

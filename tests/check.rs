@@ -47,7 +47,9 @@ fn what_works_is_listed_with_what_it_enforces() {
                 strength == "partial" || (strength == "absent" && table != "absent"),
                 "{told}"
             );
-            format!("  {protection}: {strength}")
+            let remedy = told["remedy"].as_str().map_or(String::new(), |remedy| format!("\n    remedy: {remedy}"));
+            assert_eq!(remedy.is_empty(), strength != "absent" || table == "absent", "{told}");
+            format!("  {protection}: {strength}{remedy}")
         };
         Protection::ALL.map(line).join("\n")
     };

@@ -213,7 +213,7 @@ fn every_option_says_what_holds_without_it() -> Result<()> {
     for arg in cli::command().get_arguments() {
         let Some(name) = arg.get_long() else { continue };
         // These are done instead of running a command.
-        if ["check", "completions", "dry-run", "print-policy", "help", "version"].contains(&name) {
+        if ["check", "completions", "dry-run", "explain", "print-policy", "help", "version"].contains(&name) {
             continue;
         }
         let help = arg.get_long_help().context("no help")?.to_string();
@@ -227,7 +227,8 @@ fn help_shows_the_exit_status() -> Result<()> {
     let help = help();
     let (_, table) = help.split_once("\nExit status:\n").context("no exit status")?;
     let lines: Vec<&str> = table.lines().map(str::trim_start).collect();
-    let expected: Vec<&str> = exit::TABLE.iter().flat_map(|(status, when)| [*status, when]).collect();
+    let expected = exit::TABLE.iter().flat_map(|(status, when)| [*status, when]).chain([cli::EXIT_NOTE]);
+    let expected: Vec<&str> = expected.collect();
     ensure!(lines == expected, "{lines:#?}");
     Ok(())
 }
@@ -241,6 +242,7 @@ fn the_man_page_shows_the_exit_status() -> Result<()> {
     for (status, when) in exit::TABLE {
         expected.extend([".TP\n", status, "\n", when, "\n"]);
     }
+    expected.extend([".PP\n", cli::EXIT_NOTE]);
     ensure!(section.trim_end() == expected.trim_end(), "{section}");
     Ok(())
 }
@@ -251,6 +253,7 @@ fn the_readme_shows_the_exit_status() -> Result<()> {
     for (status, when) in exit::TABLE {
         expected.extend(["| ", status, " | ", when, " |\n"]);
     }
+    expected.extend(["\n", cli::EXIT_NOTE, "\n"]);
     table_in_readme("exit-table", &expected)
 }
 
@@ -358,10 +361,12 @@ fn own_sections() -> Roff {
     for (status, when) in exit::TABLE {
         roff.control("TP", []).text([bold(*status)]).text([roman(*when)]);
     }
+    roff.control("PP", []).text([roman(cli::EXIT_NOTE)]);
     roff.control("SH", ["ENDS UNDER LIMITS"]);
     roff.text([roman(
         "What a limit does, the status, and its word among the limits_hit of a result. The command's own status is 'own', and a \
-         word in brackets is there where a control group tells of it.",
+         word in brackets is there where a control group tells of it. 152 and 153 are the statuses where COMMAND itself is hit: a \
+         process that it started ends alone, and what becomes of that is up to COMMAND.",
     )]);
     roff.control("PP", []).control("EX", []);
     for (what, code, limit) in cli::ENDS {

@@ -1,4 +1,4 @@
-//! git in a write grant: a clone, a worktree whose data lies elsewhere, and what stays protected when asked for.
+//! git in a write grant: a clone, submodules, a worktree whose data lies elsewhere, and what stays protected.
 
 use crate::harness::World;
 
@@ -50,33 +50,135 @@ fn a_clone_is_worked_on_without_noise() {
     assert_eq!(world.snapshot(), before);
 }
 
+/// Everything about the hooks and settings at these places.
+fn kept(world: &World, places: &[&str]) -> Vec<(std::path::PathBuf, String)> {
+    let places: Vec<_> = places.iter().map(|place| world.path(place)).collect();
+    let parts = world.snapshot().into_iter().filter(|(path, _)| places.iter().any(|place| path.starts_with(place)));
+    parts.collect()
+}
+
 #[test]
-fn hooks_and_settings_are_protected_when_asked_for() {
+fn hooks_and_settings_are_protected_at_any_depth() {
     let world = repository();
-    outside(&world, "git clone -q ../o/repo .");
-    let protects = ["-w", ".", "--protect", ".git/hooks", "--protect", ".git/config"];
+    outside(&world, "git clone -q ../o/repo . && git clone -q ../o/repo a/b/nested");
+    outside(
+        &world,
+        "for r in . a/b/nested; do mkdir -p $r/.git/hooks $r/.git/info && echo '* text' >$r/.git/info/attributes; done",
+    );
     let before = world.snapshot();
-    let kept = |world: &World| {
-        let (hooks, config) = (world.path("w/.git/hooks"), world.path("w/.git/config"));
-        let parts = world.snapshot().into_iter().filter(|(path, _)| path.starts_with(&hooks) || *path == config);
-        parts.collect::<Vec<_>>()
-    };
-    let protected = kept(&world);
-    for change in [
-        "echo x >.git/hooks/pre-commit",
-        "echo x >.git/config",
-        "git config core.hooksPath x",
-        "rm -r .git/hooks",
-        "python3 -c \"import os; os.rename('.git', 'g')\"",
-    ] {
-        let done = inside(&world, protects, change).done();
-        assert_ne!(done.code, Some(0), "{change}");
-        assert_eq!(kept(&world), protected, "{change}");
+    for repository in [".", "a/b/nested"] {
+        let top = format!("w/{repository}/.git");
+        let places = ["hooks", "config", "info/attributes"].map(|name| format!("{top}/{name}"));
+        let places = places.each_ref().map(String::as_str);
+        let protected = kept(&world, &places);
+        assert!(protected.len() >= 3, "the control: there is something to keep");
+        for change in [
+            "echo x >.git/hooks/pre-commit",
+            "echo x >.git/config",
+            "echo x >.git/info/attributes",
+            "git config core.hooksPath x",
+            "rm -r .git/hooks",
+            "mv .git g",
+            "python3 -c \"import os; os.rename('.git', 'g')\"",
+            "rm -rf .git; test ! -e .git",
+        ] {
+            // What belongs to nobody but git may go with the last of them: done in a copy.
+            outside(&world, "cp -a . ../copy");
+            let done = inside(&world, ["-w", "."], &format!("cd {repository} && {{ {change}; }}")).done();
+            assert_ne!(done.code, Some(0), "{change}");
+            assert_eq!(kept(&world, &places), protected, "{change}");
+            if change.starts_with("rm -rf") {
+                outside(&world, "cp -a --remove-destination ../copy/. .");
+            }
+            outside(&world, "rm -r ../copy");
+        }
+        let work = format!(
+            "cd {repository} && git commit -q --allow-empty -m two && git update-ref refs/heads/x HEAD && git log --format=%s -1"
+        );
+        inside(&world, ["-w", "."], &work).done().is(0, "two\n", "");
+        // The control.
+        let free =
+            "git config a.b c && echo x >.git/hooks/pre-commit && rm .git/hooks/pre-commit && git config --unset a.b";
+        outside(&world, &format!("cd {repository} && {free}"));
     }
-    assert_eq!(world.snapshot().keys().collect::<Vec<_>>(), before.keys().collect::<Vec<_>>());
-    let work = "git commit -q --allow-empty -m two && git update-ref refs/heads/x HEAD && git log --format=%s -1";
-    inside(&world, protects, work).done().is(0, "two\n", "");
-    inside(&world, ["-w", "."], "git config core.hooksPath x && echo x >.git/hooks/pre-commit").done().is(0, "", "");
+    let lost: Vec<_> = before.keys().filter(|path| !world.snapshot().contains_key(*path)).collect();
+    assert!(lost.is_empty(), "{lost:?}");
+    // What somebody names is granted; the others stay.
+    inside(&world, ["-w", ".", "-w", ".git/hooks"], "echo x >.git/hooks/pre-commit && rm .git/hooks/pre-commit")
+        .done()
+        .is(0, "", "");
+    inside(&world, ["-w", ".", "-w", ".git"], "echo x >.git/config").done().code(2);
+}
+
+/// git on the host goes where `commondir` says for its settings and hooks, and runs hooks that somebody else has made.
+#[test]
+fn what_git_would_obey_is_not_left_behind() {
+    let world = repository();
+    outside(&world, "git clone -q ../o/repo . && rm -r .git/hooks && git init -q -b main evil");
+    outside(&world, "git -C evil config core.fsmonitor 'touch ran; false'");
+    let script = "echo $PWD/evil/.git >.git/commondir; mkdir .git/hooks; echo x >.git/hooks/pre-commit";
+    let done = inside(&world, ["-w", ".", "--result", "../r.json"], script).done().code(0);
+    for name in ["commondir", "hooks"] {
+        let warning = format!("'{}', which git on the host would obey", world.text(&format!("w/.git/{name}")));
+        assert!(done.stderr.contains(&warning), "{}", done.stderr);
+        assert!(world.read("r.json").contains("would obey"));
+        assert!(!world.has(&format!("w/.git/{name}")), "{name}");
+    }
+    outside(&world, "git status");
+    assert!(!world.has("w/ran"));
+    // The control: left behind, it is obeyed.
+    outside(&world, "echo $PWD/evil/.git >.git/commondir; git status >/dev/null 2>&1; rm .git/commondir; cat ran");
+}
+
+#[test]
+fn submodules_keep_their_hooks_and_settings() {
+    let world = repository();
+    let add = "git init -q -b main . && git -c protocol.file.allow=always submodule --quiet add ../o/repo lib/sub && \
+               git commit -q -m one && mkdir -p .git/modules/lib/sub/hooks";
+    outside(&world, add);
+    let module = "w/.git/modules/lib/sub";
+    let places = [format!("{module}/hooks"), format!("{module}/config"), "w/lib/sub/.git".into()];
+    let places = places.each_ref().map(String::as_str);
+    let protected = kept(&world, &places);
+    let commit = "git status --short && git commit -q --allow-empty -m two && git log --format=%s -1";
+    inside(&world, ["-w", "."], &format!("cd lib/sub && {commit}")).done().is(0, "two\n", "");
+    for change in [
+        "echo x >.git/modules/lib/sub/hooks/pre-commit",
+        "echo x >.git/modules/lib/sub/config",
+        "cd lib/sub && git config a.b c",
+        "cd lib/sub && rm -f .git && mkdir .git",
+        "python3 -c \"import os; os.rename('.git/modules', 'm')\"",
+    ] {
+        let done = inside(&world, ["-w", "."], change).done();
+        assert_ne!(done.code, Some(0), "{change}");
+        assert_eq!(kept(&world, &places), protected, "{change}");
+    }
+    // Started in the submodule, its data comes along, and nothing else of the repository.
+    let there = |script: &str| inside(&world, ["-w", "."], script).cwd(world.path("w/lib/sub")).done();
+    there(&commit.replace("two", "three")).is(0, "three\n", "");
+    assert_ne!(there("echo x >../../.git/modules/lib/sub/config").code, Some(0));
+    assert_ne!(there("cat ../../.git/config").code, Some(0));
+}
+
+/// A `.git` that lies about opens nothing: only what the repository itself says counts.
+#[test]
+fn a_planted_dot_git_file_grants_nothing() {
+    let world = repository();
+    outside(&world, "cd ../o/repo && git worktree add -q -b topic ../tree");
+    let repo = world.text("o/repo/.git");
+    for planted in
+        [repo.clone(), format!("{repo}/worktrees/tree"), world.text("o/repo"), world.text("o"), world.text("w/fake")]
+    {
+        world.write("w/fake/commondir", &repo);
+        world.write("w/fake/gitdir", world.text("w/.git"));
+        world.write("w/.git", format!("gitdir: {planted}\n"));
+        let look = format!("ls {repo} || ls {repo}/worktrees/tree || ls {}", world.text("o"));
+        let before = world.snapshot();
+        let done = inside(&world, ["-w", "."], &look).done();
+        assert_ne!(done.code, Some(0), "{planted}");
+        done.stdout("");
+        assert_eq!(world.snapshot(), before);
+    }
 }
 
 #[test]
@@ -88,28 +190,36 @@ fn a_worktree_commits_with_its_common_directory() {
     );
     let common = world.text("o/repo/.git");
     let commit = "cd tree && git status --short && echo two >file && git add file && git commit -q -m two && git log --format=%s";
-    // Without the common directory there is no repository.
-    inside(&world, ["-w", "."], commit).done().code(128).stderr_has("not a git repository");
     let other = |world: &World| {
         let top = world.path("o/other");
         world.snapshot().into_iter().filter(|(path, _)| path.starts_with(&top)).collect::<Vec<_>>()
     };
     let before = other(&world);
-    inside(&world, ["-w", ".", "-w", &common], commit).done().is(0, "two\none\n", "");
+    // The common directory comes along, for reading where the worktree is read-only.
+    inside(&world, ["-C", "tree"], "git log --format=%s").done().is(0, "one\n", "");
+    inside(&world, ["-w", "."], commit).done().is(0, "two\none\n", "");
     assert_eq!(outside(&world, "cd ../o/repo && git log --format=%s -1 topic"), "two\n");
     assert_eq!(other(&world), before);
     // Data can be written, what the host would run cannot.
     let hooks = format!("{common}/hooks");
     let config = format!("{common}/config");
-    let protects = ["-w", ".", "-w", &common, "--protect", &hooks, "--protect", &config];
-    inside(&world, protects, &commit.replace("two", "three")).done().is(0, "three\ntwo\none\n", "");
-    for change in
-        [format!("echo x >{hooks}/pre-commit"), format!("echo x >{config}"), "cd tree && git config a.b c".into()]
-    {
-        let done = inside(&world, protects, &change).done();
-        assert_ne!(done.code, Some(0), "{change}");
+    let data = format!("{common}/worktrees/tree");
+    for grants in [&["-w", "."][..], &["-w", ".", "-w", &common]] {
+        for change in [
+            format!("echo x >{hooks}/pre-commit"),
+            format!("echo x >{config}"),
+            format!("echo /tmp >{data}/commondir"),
+            "cd tree && git config a.b c".into(),
+            "rm -f tree/.git && mkdir tree/.git".into(),
+        ] {
+            let before = kept(&world, &["o/repo/.git/hooks", "o/repo/.git/config", "w/tree/.git"]);
+            let done = inside(&world, grants.iter().copied(), &change).done();
+            assert_ne!(done.code, Some(0), "{change}");
+            assert_eq!(kept(&world, &["o/repo/.git/hooks", "o/repo/.git/config", "w/tree/.git"]), before, "{change}");
+        }
     }
-    assert!(!world.has("o/repo/.git/hooks/pre-commit"));
+    // A mask is stronger.
+    inside(&world, ["-w", ".", "--mask", &common], "cd tree && git status").done().code(128);
 }
 
 #[test]

@@ -49,12 +49,15 @@ fn hidden_names_are_empty_at_any_depth() {
         let done = untouched(&world, sh(&world, &["-w", "."], change));
         assert_ne!(done.code, Some(0), "{change}");
     }
-    // A list shows what it names and nothing else; everything, and no list at all, show everything.
+    // A list shows what it names and nothing else.
     world.write("policy.toml", "cwd_allow_hidden = [\".env\", \".d\"]\n");
     sh(&world, &[], look).done().is(0, &format!("{shown}{shown}.d:\nx\n\n.venv:\n"), "");
-    for lines in ["cwd_allow_hidden = [\"*\"]\n", ""] {
+    world.write("policy.toml", "cwd_allow_hidden = [\"*\"]\n");
+    sh(&world, &[], look).done().is(0, &format!("{shown}{shown}.d:\nx\n\n.venv:\nx\n"), "");
+    // Without a list it is the default one.
+    for lines in ["", "cwd_allow_hidden = [\"default\"]\n"] {
         world.write("policy.toml", lines);
-        sh(&world, &[], look).done().is(0, &format!("{shown}{shown}.d:\nx\n\n.venv:\nx\n"), "");
+        sh(&world, &[], look).done().is(0, &format!("{shown}.d:\n\n.venv:\nx\n"), "");
     }
 }
 
@@ -84,9 +87,9 @@ fn every_directory_that_is_granted_is_searched() {
     let done = untouched(&world, sh(&world, &["-r", "/"], &format!("{}; true", read(&format!("{home}/x")))));
     done.code(0).stdout("s3cret\n");
     let done = sh(&world, &["-v", "-r", "/"], &read(&format!("{o}/proj"))).cwd(world.path("o/proj")).done();
-    done.code(0).stdout("s3cret\ns3cret\n").stderr_has("only HOME and the working directory are searched");
-    // The control: no list, everything is there.
-    world.write("policy.toml", "");
+    done.code(0).stdout("s3cret\ns3cret\n").stderr_has("of a grant of '/' the working directory");
+    // The control: the list is everything, and everything is there.
+    world.write("policy.toml", "cwd_allow_hidden = ['*']\n");
     sh(&world, &["-r", &o], &read(&format!("{o}/proj"))).done().is(0, &"s3cret\n".repeat(8), "");
 }
 
@@ -164,7 +167,7 @@ fn the_limit() {
         world.write("policy.toml", format!("{NOTHING}cwd_hidden_scan_max_entries = {max}\n{overflow}"));
         sh(&world, &[], "cat z/.env")
     };
-    let words = ["50", "cwd_hidden_scan_max_entries", "cwd_hidden_scan_overflow", "w/b'", "w/z'"];
+    let words = ["50", "--hidden-scan-max", "--hidden-scan-overflow", "w/b'", "w/z'"];
     with("50", "").done().refused(125, &words).stderr_has("'warn' or 'unlimited'");
     with("50", "cwd_hidden_scan_overflow = 'error'\n").done().refused(125, &words);
     let done = with("50", "cwd_hidden_scan_overflow = 'warn'\n").done();
@@ -174,6 +177,14 @@ fn the_limit() {
     // 206 files, 5 directories: the number is exact.
     with("206", "").done().is(0, "", "");
     with("205", "").done().refused(125, &["205"]);
+    // The same by options, which win over the file.
+    let options = |words: &[&str]| sh(&world, words, "cat z/.env").done();
+    options(&["--hidden-scan-max", "50"]).refused(125, &words);
+    let done = options(&["--hidden-scan-max", "50", "--hidden-scan-overflow", "warn", "--result", "../r.json"]);
+    done.code(0).stdout("s3cret\n").stderr_has("stay visible");
+    assert!(world.read("r.json").contains("stay visible"), "{}", world.read("r.json"));
+    options(&["--hidden-scan-max", "50", "--hidden-scan-overflow", "unlimited"]).is(0, "", "");
+    options(&["--hidden-scan-max", "500"]).is(0, "", "");
     // Only the top: five entries.
     with("5", "cwd_hidden_scan_recursive = false\n").done().is(0, "s3cret\n", "");
 }
@@ -261,22 +272,22 @@ fn names_that_come_and_go_stop_no_run() {
 }
 
 #[test]
-fn nothing_is_searched_when_nothing_is_hidden() {
+fn nothing_is_searched_when_nothing_asks_for_it() {
     let world = world("", &["w/a/f", "w/.env"]);
     let Some(strace) = crate::harness::find("strace") else {
         return crate::harness::skip("strace", "there is no strace");
     };
-    let opened = |lines: &str| {
+    let opened = |lines: &str, backend: &str| {
         world.write("policy.toml", lines);
         let program = crate::harness::program();
         let words = ["-f", "-e", "trace=?open,openat"].map(Into::into).into_iter();
         let words = words.chain([program.into_os_string(), "--policy".into(), world.path("policy.toml").into()]);
-        let words = words.chain(["-b", "bwrap", "--dry-run", "true"].map(std::ffi::OsString::from));
+        let words = words.chain(["-b", backend, "-q", "--dry-run", "true"].map(std::ffi::OsString::from));
         world.call(&strace, words).done().code(0).stderr.contains(&format!("{}\"", world.text("w/a")))
     };
-    assert!(!opened(""));
-    assert!(!opened("cwd_allow_hidden = [\"*\"]\n"));
-    assert!(opened(NOTHING));
+    assert!(!opened("cwd_allow_hidden = [\"*\"]\n", "bwrap"));
+    assert!(!opened("", "none"), "a default that it gives up");
+    assert!(opened("", "bwrap") && opened(NOTHING, "bwrap"), "the control");
 }
 
 /// Names in it could be opened by whoever knows them, or listed after a chmod.
@@ -297,5 +308,177 @@ fn a_directory_that_cannot_be_listed_is_hidden_as_a_whole() {
     // The controls: the name in a directory that can be listed is hidden alone, and shown it is read.
     let text = world.read("w/open/plain");
     sh(&world, &[], "cat open/plain").done().is(0, &text, "");
-    world.sh(["-w", "."], "cat app/.env").done().is(0, &world.read("w/app/.env"), "");
+    let shown = ["-w", ".", "--show-hidden", ".env"];
+    world.sh(shown, "cat app/.env").done().is(0, &world.read("w/app/.env"), "");
+}
+
+#[test]
+fn the_option_adds_to_the_list() {
+    let files = ["w/.env", "w/a/.env", "w/.secret", "w/.npmrc", "w/.github/x", "w/.odd"];
+    let world = world("cwd_allow_hidden = ['.odd']\n", &files);
+    let look = "cat .env a/.env .secret .npmrc .odd .github/x 2>/dev/null | wc -l";
+    for (options, lines) in [
+        (&[][..], 1),
+        (&["--show-hidden", ".env"], 3),
+        (&["--show-hidden", ".env", "--show-hidden", ".secret"], 4),
+        (&["--show-hidden", "*"], 6),
+        (&["--show-hidden", ".env", "--show-hidden", "*"], 6),
+    ] {
+        world.sh(options.iter().copied(), look).done().is(0, &format!("{lines}\n"), "");
+    }
+    // A file replaces the default list, and the option adds to that.
+    sh(&world, &[], look).done().is(0, "1\n", "");
+    sh(&world, &["--show-hidden", ".npmrc"], look).done().is(0, "2\n", "");
+    world.sh(["--show-hidden", ".env"], "cat .npmrc").done().is(0, "", "");
+    let printed = world.run(["--show-hidden", ".env", "--print-policy=json"]).done().code(0).out();
+    assert!(printed.contains(r#""default""#) && printed.contains(r#"".env""#), "{printed}");
+}
+
+#[test]
+fn bad_values_are_refused() {
+    let world = World::new();
+    for (option, values) in [
+        ("--show-hidden", &["", ".", "..", "a/b", ".a/b", "env", "/"][..]),
+        ("--hidden-scan-max", &["0", "-1", "x", "", "1.5", "+1", "18446744073709551616"]),
+        ("--hidden-scan-overflow", &["explode", "", "Warn"]),
+    ] {
+        for value in values {
+            world.run([option, value, "true"]).done().refused(125, &[option, &format!("'{value}'")]);
+        }
+    }
+    let good = ["--show-hidden", "...", "--hidden-scan-max", "18446744073709551615", "--hidden-scan-overflow", "error"];
+    world.run(good.into_iter().chain(["true"])).done().is(0, "", "");
+}
+
+#[test]
+fn well_known_secrets_are_hidden_at_any_depth_of_every_grant() {
+    let secrets = [
+        ".ssh/id",
+        ".aws/credentials",
+        ".gnupg/key",
+        ".netrc",
+        ".npmrc",
+        ".pypirc",
+        ".docker/config.json",
+        ".kube/config",
+        ".config/gh/hosts.yml",
+        ".config/gcloud/x",
+        ".cargo/credentials.toml",
+        ".env",
+        ".env.local",
+    ];
+    let open = ["README", ".env.example", ".env.sample", ".config/app/x", ".cargo/config.toml", ".github/x"];
+    let files: Vec<_> = secrets.iter().chain(&open).map(|name| format!("o/proj/deep/{name}")).collect();
+    let world = world("", &files.iter().map(String::as_str).collect::<Vec<_>>());
+    let (o, proj) = (world.text("o"), world.text("o/proj/deep"));
+    let count = |names: &[&str]| format!("cd {proj} && cat {} 2>/dev/null | wc -l", names.join(" "));
+    let (hidden, shown) = (count(&secrets), count(&open));
+    // Of the whole host what is near comes first; nobody knows how much lies beside this directory.
+    let far = ["--hidden-scan-max", "100000000"];
+    for grant in [["-r", &o], ["-w", &o], ["-r", "/"], ["-w", "/"]] {
+        let grant = [&grant[..], if grant[1] == "/" { &far } else { &[] }].concat();
+        let grant = || grant.iter().copied();
+        untouched(&world, world.sh(grant(), &hidden)).is(0, "0\n", "");
+        world.sh(grant(), &shown).done().is(0, &format!("{}\n", open.len()), "");
+        world.sh(grant().chain(["--show-hidden", ".netrc"]), &hidden).done().is(0, "1\n", "");
+        world.sh(grant().chain(["--show-hidden", "*"]), &hidden).done().is(0, &format!("{}\n", secrets.len()), "");
+    }
+    // A grant of the place itself shows it.
+    let place = format!("{proj}/.config/gh");
+    world.sh(["-r", &o, "-r", &place], &hidden).done().is(0, "1\n", "");
+}
+
+#[test]
+fn a_build_in_the_sandbox_finds_what_it_left_in_the_run_before() {
+    let world = World::new();
+    let left =
+        [".deps/x.Po", ".libs/x.o", ".foo.o.cmd", ".config", ".fingerprint/x", ".pytest_cache/x", ".eslintcache"];
+    let script = left.map(|name| format!("mkdir -p $(dirname {name}) && echo a >>{name}")).join(" && ");
+    for run in 1..=2 {
+        world.sh(["-w", "."], &script).done().is(0, "", "");
+        assert_eq!(world.read("w/.foo.o.cmd").lines().count(), run);
+    }
+}
+
+#[test]
+fn dependencies_do_not_keep_a_run_from_starting() {
+    let world = World::new();
+    let names: Vec<_> = (0..60).map(|number| format!("w/node_modules/m{number}/index.js")).collect();
+    for name in names.iter().map(String::as_str).chain(["w/src/main.js", "w/.env"]) {
+        world.write(name, "s3cret\n");
+    }
+    let limited = |max: &'static str| ["--hidden-scan-max", max, "-w", "."];
+    world.sh(limited("20"), "cat .env; cat src/main.js").done().is(0, "s3cret\n", "");
+    let done = world.sh(["-v"].into_iter().chain(limited("20")), "true").done().code(0);
+    done.stderr_has("directories of dependencies were not searched to the end");
+    world.sh(limited("2"), "true").done().refused(125, &["--hidden-scan-max"]);
+    let warn = limited("20").into_iter().chain(["--hidden-scan-overflow", "warn"]);
+    world.sh(warn, "true").done().code(0).stderr_has("stay visible");
+}
+
+/// Hidden files and directories by the thousand, in `w`.
+fn thousands(world: &World) {
+    for number in 0..3000 {
+        fs::write(world.path("w").join(format!(".f{number}")), "s3cret\n").unwrap();
+    }
+    for number in 0..300 {
+        fs::create_dir(world.path("w").join(format!(".d{number}"))).unwrap();
+        fs::write(world.path("w").join(format!(".d{number}/x")), "s3cret\n").unwrap();
+    }
+}
+
+/// bubblewrap alone would take a descriptor and three words for each, of 1024 and 9000, and seconds.
+#[test]
+fn thousands_of_names_with_few_descriptors() {
+    let world = World::new();
+    thousands(&world);
+    world.write("w/.config/app/x", "shown\n");
+    let run = |options: &[&str], script: &str| {
+        let program = crate::harness::program();
+        let words = ["-c", "ulimit -n 1024 && exec \"$0\" \"$@\"", program.to_str().unwrap()];
+        let words = words.into_iter().chain(options.iter().copied()).chain(["--", "sh", "-c", script]);
+        world.call("sh", words)
+    };
+    let look = "find . -name '.[fd]*' -type f -size +0 | wc -l; ls -A | grep -c '^\\.f'; cat .config/app/x";
+    for grant in [&[][..], &["-w", "."], &["-r", "."], &["-w", ".", "--mask", ".config/none"]] {
+        untouched(&world, run(grant, look)).is(0, "0\n3000\nshown\n", "");
+    }
+    // A deeper grant is seen through its mask.
+    let deep = world.text("w/.d7/x");
+    run(&["-r", &deep], &format!("{look}; cat {deep}; ls -A .d7 .d8")).done().code(0).stderr("");
+    // What it takes is gone before the command starts, and nothing brings the names back.
+    let caps = "grep -c '^Cap.*0000000000000000$' /proc/self/status";
+    run(&["-w", "."], caps).done().is(0, "5\n", "");
+    for change in
+        ["umount .f1", "rm .f1", "mv .f1 f", "echo x >.f1", "touch .d1/x", "rmdir .d1", "unshare -Urm umount .f1"]
+    {
+        let done = untouched(&world, run(&["-w", "."], change));
+        assert_ne!(done.code, Some(0), "{change}");
+    }
+    // /dev/pts is as it always is.
+    run(&[], "python3 -c 'import os; os.openpty()'; ls /dev/pts").done().is(0, "ptmx\n", "");
+    // The control.
+    run(&["--show-hidden", "*"], "cat .f1 .d1/x").done().is(0, "s3cret\ns3cret\n", "");
+}
+
+/// Some hosts let only bubblewrap itself mount anything: then it has to do all of it.
+#[test]
+fn many_names_where_only_bubblewrap_may_mount() {
+    let world = World::new();
+    for number in 0..100 {
+        world.write(&format!("w/.f{number}"), "s3cret\n");
+    }
+    world.write("w/.d/x", "s3cret\n");
+    let bwrap = crate::harness::find("bwrap").expect("bwrap");
+    let wrapper = format!(
+        "#!/bin/sh\necho >>{}\nargs=$1 fd=$2; shift 2; exec {} $args $fd --cap-drop ALL \"$@\"\n",
+        world.text("starts"),
+        bwrap.display()
+    );
+    world.script("bin/bwrap", &wrapper);
+    world.write("starts", "");
+    fs::set_permissions(world.path("starts"), fs::Permissions::from_mode(0o666)).unwrap();
+    let path = format!("{}:{}", world.text("bin"), crate::harness::PATHS);
+    world.sh(["-w", "."], "cat .f* .d/* 2>/dev/null; ls -A .d").env("PATH", path).done().is(0, "", "");
+    assert_eq!(world.read("starts").lines().count(), 2, "first the quick way");
 }

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::harness::World;
+use crate::harness::{PATHS, World};
 use crate::wire::{Record, call};
 
 /// The hints of a refused call.
@@ -189,4 +189,75 @@ fn a_policy_from_a_fifo() {
     std::thread::sleep(std::time::Duration::from_millis(100));
     waiting.signal(nix::sys::signal::Signal::SIGTERM);
     assert_ne!(waiting.done().code, Some(0));
+}
+
+/// Words that other habits put where a command belongs.
+#[test]
+fn what_was_no_command() {
+    let world = World::new();
+    let line = "COMMAND is one word and its arguments others; a line of shell is run by: sh -c 'LINE'";
+    for (words, code, hint) in [
+        (&["echo hi"][..], 127, line),
+        (&["A=s3c", "true"], 127, "a variable is set by '-e NAME=VALUE'"),
+        (&["--dry-run", "json"], 127, "a form is typed after '=': --dry-run=json"),
+        (&["--dry-run", "text", "true"], 127, "a form is typed after '=': --dry-run=text"),
+    ] {
+        let done = world.run(words).done().code(code);
+        assert_eq!(hints(&done.stderr), [hint], "{words:?}");
+    }
+    for words in [&["nope"][..], &["./a=b"], &["--dry-run", "toml"]] {
+        let done = world.run(words).done().code(127);
+        assert_eq!(hints(&done.stderr), [""; 0], "{words:?}");
+    }
+    // Programs with such names are run.
+    let bin = world.dir("bin");
+    for name in ["echo hi", "A=1", "json"] {
+        let program = world.write(&format!("bin/{name}"), "#!/bin/sh\necho ran\n");
+        std::fs::set_permissions(program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        let path = format!("{}:{PATHS}", bin.display());
+        world.run([name]).env("PATH", &path).done().is(0, "ran\n", "");
+        world.run(["--print-policy", name]).env("PATH", &path).done().code(0).stderr("");
+        world.run(["--dry-run", name]).env("PATH", &path).done().code(0).stderr("");
+    }
+    let said = "the word after --print-policy is the command: a form is typed after '=': --print-policy=json";
+    world.run(["--print-policy", "json"]).done().code(0).stderr_has(said);
+    world.run(["--print-policy=json", "json"]).done().code(0);
+}
+
+/// A limit of the caller's that is too low to start anything is named as such, and not an innocent program.
+#[test]
+fn a_resource_limit_that_is_too_low_to_start() {
+    let world = World::new();
+    for (limit, said) in [
+        ("-f 4", "the limit on the size of files is too low for a start (ulimit -f)"),
+        ("-n 20", "the limit on open files is too low for a start (ulimit -n)"),
+        ("-n 9", "the limit on open files is too low for a start (ulimit -n)"),
+    ] {
+        let script = format!("ulimit {limit}; exec '{}' true", crate::harness::program().display());
+        let done = world.call("bash", ["-c", &script]).done().refused(125, &[]).stderr_has(said);
+        done.stderr_lacks("what was found in PATH");
+    }
+}
+
+#[test]
+fn a_directory_that_is_not_shown_is_named() {
+    let world = World::new();
+    let done = world.run(["-C", "/run", "true"]).done().refused(125, &["'/run'"]);
+    assert_eq!(hints(&done.stderr), ["--read '/run' shows it, -C DIR starts elsewhere"]);
+    world.run(["-C", "/run", "--read", "/run", "true"]).done().is(0, "", "");
+    world.dir("w/m/in");
+    let done = world.run(["-C", "m/in", "--mask", "..", "true"]).done().refused(125, &["is hidden by the mask"]);
+    let inner = world.path("w/m/in");
+    assert_eq!(hints(&done.stderr), [format!("-C DIR starts elsewhere, --read '{}' shows it", inner.display())]);
+}
+
+#[test]
+fn a_level_that_does_not_exist() {
+    let world = World::new();
+    let said = "SANDBOX_RUN_LOG is none of off, error, warn, info, debug, trace: warnings and errors are shown";
+    world.run(["true"]).env("SANDBOX_RUN_LOG", "bogus").done().code(0).stderr_has(said).stderr_lacks("bogus");
+    for (options, value) in [(&["-q"][..], "bogus"), (&["-v"], "bogus"), (&[], "warn"), (&[], "WARN"), (&[], "")] {
+        let words = [options, &["true"]].concat();
+        world.run(words).env("SANDBOX_RUN_LOG", value).done().code(0).stderr_lacks("is none of");
+    }
 }

@@ -1,11 +1,11 @@
 //! Layers add up by rules that hold whatever is in them; and what a command line adds to a file is seen in a run.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use proptest::collection::{btree_set, vec};
+use proptest::collection::{btree_map, btree_set, vec};
 use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
@@ -13,7 +13,7 @@ use proptest::sample::{select, subsequence};
 use sandbox_run::backend::Backend;
 use sandbox_run::config::{Layer, Set, merge};
 use sandbox_run::policy::env::{EnvName, EnvRule};
-use sandbox_run::policy::hidden::{Overflow, Shown};
+use sandbox_run::policy::hidden::{Names, Overflow, Shown};
 use sandbox_run::policy::limits::OutputOverflow;
 use sandbox_run::policy::{Access, EnvEntry, Grant, Missing, Network, NewSession, Origin, PathRule, Protection};
 
@@ -66,13 +66,18 @@ fn env() -> impl Strategy<Value = Vec<EnvEntry>> {
 
 fn shown() -> impl Strategy<Value = Shown> {
     let names = btree_set("\\.[a-c]".prop_map(OsString::from), 0..3);
-    prop_oneof![Just(Shown::All), names.prop_map(Shown::Names)]
+    prop_oneof![
+        Just(Shown::All),
+        (names, any::<bool>()).prop_map(|(listed, default)| Shown::Names(Names { default, listed }))
+    ]
 }
 
 fn layer() -> impl Strategy<Value = Layer> {
     let backends = set(subsequence(Backend::ALL.to_vec(), 1..=Backend::ALL.len()));
-    let gaps = subsequence(vec![Protection::Masks, Protection::Network, Protection::Sockets], 0..=3);
-    let first = (backends, gaps, grants(), rules(), rules(), rules(), rules(), env(), btree_set(3..9, 0..3));
+    let gap = select(vec![Protection::Masks, Protection::Network, Protection::Sockets]);
+    let gaps = btree_map(gap, origin(), 0..=3);
+    let keep_fds = btree_map(3..9, origin(), 0..3);
+    let first = (backends, gaps, grants(), rules(), rules(), rules(), rules(), env(), keep_fds);
     let sessions = select(vec![NewSession::Auto, NewSession::Always, NewSession::Never]);
     let second = (
         set(4096..9000_u64),
@@ -83,7 +88,13 @@ fn layer() -> impl Strategy<Value = Layer> {
         set(sessions),
         set((0..9_u64).prop_map(Duration::from_secs)),
     );
-    let third = (set(shown()), set(1..99_u64), set(select(Overflow::ALL.to_vec())), set(any::<bool>()));
+    let third = (
+        set(shown()),
+        btree_set("\\.[d-f]".prop_map(OsString::from), 0..2),
+        set(1..99_u64),
+        set(select(Overflow::ALL.to_vec())),
+        set(any::<bool>()),
+    );
     let fourth = (
         set((0..3_u64).prop_map(Duration::from_secs)),
         set((16 << 20)..99_999_999_u64),
@@ -99,7 +110,7 @@ fn layer() -> impl Strategy<Value = Layer> {
     (first.boxed(), second.boxed(), third.boxed(), fourth.boxed()).prop_map(|(first, second, third, fourth)| {
         let (backends, gaps, grants, masks, protects, allow_sockets, deny_sockets, env, keep_fds) = first;
         let (tmp_size, workdir, network, env_defaults, keep_jobserver, new_session, kill_after) = second;
-        let (hidden_shown, hidden_max_entries, hidden_overflow, hidden_recursive) = third;
+        let (hidden_shown, hidden_added, hidden_max_entries, hidden_overflow, hidden_recursive) = third;
         let (
             timeout,
             memory,
@@ -114,7 +125,7 @@ fn layer() -> impl Strategy<Value = Layer> {
         ) = fourth;
         Layer {
             backends,
-            accepted_gaps: gaps.into_iter().collect(),
+            accepted_gaps: gaps,
             grants,
             masks,
             protects,
@@ -130,6 +141,7 @@ fn layer() -> impl Strategy<Value = Layer> {
             new_session,
             kill_after,
             hidden_shown,
+            hidden_added,
             hidden_max_entries,
             hidden_overflow,
             hidden_recursive,
@@ -209,9 +221,10 @@ proptest! {
         prop_assert_eq!(both.protects, [a.protects, b.protects].concat());
         prop_assert_eq!(both.allow_sockets, [a.allow_sockets, b.allow_sockets].concat());
         prop_assert_eq!(both.deny_sockets, [a.deny_sockets, b.deny_sockets].concat());
+        prop_assert_eq!(both.hidden_added, &a.hidden_added | &b.hidden_added);
         prop_assert_eq!(both.env, [a.env, b.env].concat());
-        prop_assert_eq!(both.keep_fds, &a.keep_fds | &b.keep_fds);
-        prop_assert_eq!(both.accepted_gaps, &a.accepted_gaps | &b.accepted_gaps);
+        prop_assert_eq!(both.keep_fds, a.keep_fds.into_iter().chain(b.keep_fds).collect());
+        prop_assert_eq!(both.accepted_gaps, a.accepted_gaps.into_iter().chain(b.accepted_gaps).collect());
     }
 
     /// Whatever lies above, below or between: what was forbidden once is forbidden, and by whom is known.
@@ -227,7 +240,7 @@ proptest! {
         for grant in &policy.files.grants {
             prop_assert!(layers.iter().any(|layer| layer.grants.contains(grant)));
         }
-        let gaps: BTreeSet<_> = layers.iter().flat_map(|layer| layer.accepted_gaps.clone()).collect();
+        let gaps: BTreeMap<_, _> = layers.iter().flat_map(|layer| layer.accepted_gaps.clone()).collect();
         prop_assert_eq!(policy.accepted_gaps, gaps);
     }
 
@@ -248,7 +261,8 @@ proptest! {
     fn origins_are_known(layers in vec(layer(), 0..4)) {
         let merged = layers.iter().cloned().fold(Layer::default(), Layer::under);
         let policy = merge(layers);
-        let decided = singles(&merged).iter().filter(|(_, value)| value.is_some()).count();
+        let mut decided = singles(&merged).iter().filter(|(_, value)| value.is_some()).count();
+        decided += usize::from(merged.hidden_shown.is_none() && !merged.hidden_added.is_empty());
         prop_assert_eq!(policy.origins.len(), decided);
         prop_assert_eq!(policy.origins.get("allow_network").cloned(), merged.network.map(|set| set.origin));
         prop_assert_eq!(policy.origins.get("kill_after").cloned(), merged.kill_after.map(|set| set.origin));

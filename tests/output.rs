@@ -71,7 +71,7 @@ fn the_run_can_end_there() {
             let world = World::new();
             let options = ["--max-output", "1M", "--output-overflow", "kill", "--kill-after", "0.3", "--timeout", "40"];
             let done = world.sh(with(backend, &options), script).done().code(124);
-            let said = notices(&done.stderr).concat().bytes().filter(|byte| *byte == b'y').count() * 2;
+            let said = notices(&done.stderr).into_iter().filter(|line| *line == "y").count() * 2;
             assert_eq!(done.stdout.len() + said, MIB, "{script}");
             assert!(done.took < Duration::from_secs(20), "{:?}", done.took);
         }
@@ -204,4 +204,25 @@ fn nothing_is_waited_for_that_outlives_the_command() {
         nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGKILL).expect("signal");
     }
     assert!(done.took < Duration::from_secs(10), "{:?}", done.took);
+}
+
+#[test]
+fn a_full_disk_is_the_commands_affair_unless_there_is_a_limit() {
+    let world = World::new();
+    // A file size limit of the caller fails a write as a full disk does, and needs no file system of its own.
+    let bounded = |options: &[&str]| {
+        let file = File::create(world.path("o/out")).expect("file");
+        let call = world.sh(options, "trap '' XFSZ; head -c 300000 /dev/zero; echo status $? >&2").stdout(file);
+        let limit = nix::sys::resource::Resource::RLIMIT_FSIZE;
+        let done = call.before_exec(move || Ok(nix::sys::resource::setrlimit(limit, 65_536, 65_536)?)).done().code(0);
+        assert_eq!(fs::metadata(world.path("o/out")).expect("file").len(), 65_536);
+        done
+    };
+    bounded(&[]).stderr_has("status 1");
+    let result = world.text("o/result");
+    bounded(&["--result", &result]).stderr_has("status 1");
+    assert!(world.read("o/result").contains("\"stdout_bytes\":65536,"), "{}", world.read("o/result"));
+    let done = bounded(&["--max-output", "1G", "--result", &result]);
+    done.stderr_has("cannot pass standard output on: file too large").stderr_lacks("status 0");
+    assert!(world.read("o/result").contains("\"truncated\":true"), "{}", world.read("o/result"));
 }

@@ -116,6 +116,43 @@ fn each_write_grant_keeps_what_a_missing_path_means() {
     assert_eq!(of(&mixed), by_file);
 }
 
+/// What widens a run is never silent: each item of a list has its origin, in print and in the plan.
+#[test]
+fn each_item_of_a_list_says_who_wants_it() {
+    let world = World::new();
+    world.write("w/p.toml", "allow_gaps = ['memory', 'procs']\nkeep_fds = [5]\n");
+    let words = ["--policy", "p.toml", "--allow-gap", "cpu,procs", "--keep-fd", "4"];
+    let call = |words: &[&str]| {
+        let open = || std::fs::File::open("/dev/null").unwrap();
+        world.run(words).fd(open(), 4).fd(open(), 5)
+    };
+    let printed = call(&[&words[..], &["--print-policy=toml"]].concat()).done().code(0).out();
+    let gaps = [r#""memory",  # from p.toml"#, r#""cpu",  # from --allow-gap"#, r#""procs",  # from --allow-gap"#];
+    for line in gaps.into_iter().chain(["4,  # from --keep-fd", "5,  # from p.toml"]) {
+        assert!(printed.contains(&format!("\n    {line}\n")), "{line}: {printed}");
+    }
+    let plan = call(&[&words[..], &["--dry-run", "true"]].concat()).done().code(0).out();
+    for line in [
+        "allow gap 'memory' from p.toml",
+        "allow gap 'cpu' from --allow-gap",
+        "allow gap 'procs' from --allow-gap",
+        "keep descriptor 4 from --keep-fd",
+        "keep descriptor 5 from p.toml",
+    ] {
+        assert!(plan.contains(&format!("\nsetting: {line}\n")), "{line}: {plan}");
+    }
+    let plan = call(&[&words[..], &["--dry-run=json", "true"]].concat()).done().code(0).out();
+    let plan: serde_json::Value = serde_json::from_str(&plan).unwrap();
+    let settings = plan["settings"].as_array().unwrap();
+    for expected in [
+        serde_json::json!({"setting": "allow gap", "protection": "memory", "from": "p.toml"}),
+        serde_json::json!({"setting": "keep descriptor", "descriptor": 4, "from": "--keep-fd"}),
+    ] {
+        assert!(settings.contains(&expected), "{expected}: {settings:#?}");
+    }
+    world.run(["--policy", "p.toml", "true"]).done().refused(125, &["5", "p.toml", "not open"]);
+}
+
 #[test]
 fn what_is_printed_reads_back() {
     let world = world();
@@ -183,7 +220,7 @@ fn four_spellings_of_one_policy() {
     );
     let record = Record::new(&world).with("read_roots", format!("[\"{o}\"]"));
     let record = record.with("mask_paths", format!("[\"{w}/key\"]")).with("spawn_env_allowlist", r#"["PATH"]"#);
-    let record = record.with("cwd_allow_hidden", r#"["*"]"#);
+    let record = record.with("cwd_allow_hidden", "null");
     world.write("p.toml", &toml);
     world.write("p.json", &json);
     let dry = ["--dry-run=json", "true"];

@@ -38,6 +38,7 @@ const OPTIONS: &[(&str, usize)] = &[
     ("--ro-bind-data", 2),
     ("--proc", 1),
     ("--dev", 1),
+    ("--mqueue", 1),
     ("--remount-ro", 1),
     ("--chdir", 1),
 ];
@@ -76,6 +77,7 @@ fn mount() -> impl Strategy<Value = MountOp> {
         (path(), path()).prop_map(|(from, at)| MountOp::Copy { from, at }),
         path().prop_map(|at| MountOp::Proc { at }),
         path().prop_map(|at| MountOp::Dev { at }),
+        path().prop_map(|at| MountOp::Queues { at }),
         path().prop_map(|at| MountOp::EmptyFile { at }),
         path().prop_map(|at| MountOp::ReadOnly { at }),
     ]
@@ -98,6 +100,8 @@ fn plan(view: Vec<MountOp>, network: Network) -> Plan {
         environment: Environment { vars: vec![("NAME".into(), "s3cret-value".into())], ..Environment::default() },
         view,
         create: Vec::new(),
+        absent: Vec::new(),
+        covers: std::collections::BTreeSet::new(),
         checks: Vec::new(),
         hidden: sandbox_run::plan::hidden::Scan::default(),
         network,
@@ -109,6 +113,8 @@ fn plan(view: Vec<MountOp>, network: Network) -> Plan {
         limits: sandbox_run::policy::Limits::default(),
         cgroup: None,
         procs_by_rlimit: false,
+        rules: sandbox_run::plan::view::View::default(),
+        trace: None,
         gaps: Vec::new(),
         warnings: Vec::new(),
         notes: Vec::new(),
@@ -216,7 +222,7 @@ proptest! {
                     prop_assert!((name == "--size" && features.size) || (name == "--perms" && features.perms));
                 }
                 "--tmpfs" | "--dir" | "--symlink" | "--bind" | "--ro-bind" | "--dev-bind" | "--file" | "--ro-bind-data"
-                | "--proc" | "--dev" | "--remount-ro" => {
+                | "--proc" | "--dev" | "--mqueue" | "--remount-ro" => {
                     prop_assert!(clean(option.last().expect("destination")), "{:?}", option);
                     if name.ends_with("bind") {
                         prop_assert!(clean(&option[1]), "{:?}", option);
@@ -246,6 +252,7 @@ proptest! {
                 }
                 MountOp::Proc { at } => ("--proc", vec![text(at)]),
                 MountOp::Dev { at } => ("--dev", vec![text(at)]),
+                MountOp::Queues { at } => ("--mqueue", vec![text(at)]),
                 MountOp::ReadOnly { at } => ("--remount-ro", vec![text(at)]),
             };
             prop_assert_eq!(&option[0], name.as_bytes());
@@ -325,7 +332,8 @@ fn layer() -> impl Strategy<Value = Layer> {
         file_only: false,
         origin: Origin::Flag("--read"),
     });
-    let gaps = prop::collection::btree_set(prop::sample::select(Protection::ALL.to_vec()), 0..3);
+    let gap = prop::sample::select(Protection::ALL.to_vec());
+    let gaps = prop::collection::btree_map(gap, Just(Origin::Flag("--allow-gap")), 0..3);
     let backends = prop::option::of(prop::collection::vec(prop::sample::select(Backend::ALL.to_vec()), 1..3));
     let lists = (prop::collection::vec(grant, 0..3), rules(), rules(), rules(), rules(), gaps);
     let scalars =

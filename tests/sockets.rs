@@ -180,7 +180,9 @@ fn control_sockets_of_the_host_are_out_of_reach() {
     let (path, by_var) = (path.to_str().unwrap(), Path::new("/var").join(path.strip_prefix("/").unwrap()));
     let by_var = by_var.to_str().unwrap();
     world.call("python3", ["-c", CLIENT, path, by_var]).done().is(0, "hello\nhello\n", "");
-    for options in [vec![], vec!["-r", "/"], vec!["-w", "/"], vec!["-r", "/var", "-w", "/var/tmp"]] {
+    for options in
+        [vec![], vec!["-r", "/"], vec!["-w", "/"], vec!["-r", "/var", "-w", "/var/tmp", "--show-hidden", "*"]]
+    {
         refused(&world, &client(&options, &[path, by_var]), 2);
         let allowed = [&options[..], &["--allow-socket", path]].concat();
         world.run(client(&allowed, &[path])).done().is(0, "hello\n", "");

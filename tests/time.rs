@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
-use crate::harness::{BACKENDS, Done, World, eventually, processes_with};
+use crate::harness::{BACKENDS, Done, World, eventually, is_root, processes, processes_with, program};
 use crate::pty::Terminal;
 
 /// What a loaded machine may need on top of what was asked for.
@@ -161,7 +161,7 @@ fn a_job_that_was_stopped_from_the_terminal_ends_in_time() {
     for backend in BACKENDS {
         let world = World::new();
         let mut call = world.call("bash", ["--norc", "-i"]);
-        call = call.env("PS1", "$ ").env("SR", crate::harness::program());
+        call = call.env("PS1", "$ ").env("SR", program());
         let mut terminal = Terminal::start(call);
         terminal.expect("$ ");
         let options = backend.join(" ");
@@ -194,5 +194,112 @@ fn a_signal_in_the_grace_does_not_change_the_reason() {
         let done = running.done();
         assert!(done.took < Duration::from_secs(10), "{:?}", done.took);
         done.code(124).stdout_has("asked");
+    }
+}
+
+#[test]
+fn a_terminal_that_nobody_reads_stops_neither_clock_nor_signals() {
+    let world = World::new();
+    let limits = ["--max-output", "100M", "--timeout", "0.5", "--kill-after", "0.5", "--", "yes"];
+    let mut calls = vec![world.run(limits)];
+    if is_root() {
+        // One that belongs to somebody else cannot be opened anew.
+        let program = program();
+        let as_nobody = ["--reuid", "65534", "--regid", "65534", "--clear-groups", program.to_str().expect("text")];
+        calls.push(world.call("setpriv", [&as_nobody[..], &limits].concat()));
+    }
+    for call in calls {
+        let mut terminal = Terminal::start(call);
+        let pid = terminal.pid();
+        let ended = || !processes().iter().any(|process| process.pid == pid && process.state != 'Z');
+        assert!(eventually(ended), "it waits for the terminal");
+        terminal.settle(Duration::from_millis(100));
+        terminal.done().0.code(124);
+    }
+}
+
+#[test]
+fn output_that_nobody_reads_counts_as_time() {
+    let world = World::new();
+    let result = world.text("o/result");
+    let (reader, writer) = std::io::pipe().expect("pipe");
+    let options = ["--timeout", "1", "--max-output", "100M", "--result", &result];
+    let done = world.run([&options[..], &["--", "head", "-c", "200000", "/dev/zero"]].concat()).stdout(writer).done();
+    drop(reader);
+    took(done, Duration::from_secs(1)).code(124).stderr_has("were not read by anybody in time");
+    let result = world.read("o/result");
+    assert!(result.contains("\"truncated\":true"), "{result}");
+}
+
+#[test]
+fn looking_at_processor_time_does_not_wake_a_stopped_job() {
+    let world = World::new();
+    let call = world.call("bash", ["--norc", "--noprofile", "-i"]).env("PS1", "P> ").env("SR", program());
+    let mut terminal = Terminal::start(call);
+    terminal.expect("P> ");
+    terminal.keys("$SR -q --cpu-time 3 -- sh -c 'echo re\"\"ady; exec sleep 60'\r");
+    terminal.expect("ready\r\n");
+    terminal.keys("\x1a");
+    terminal.expect("Stopped");
+    terminal.expect("P> ");
+    terminal.settle(Duration::from_secs(2));
+    terminal.keys("jobs; echo so\"\"far\r");
+    terminal.expect("Stopped");
+    terminal.expect("sofar");
+    terminal.hang_up();
+}
+
+#[test]
+fn a_command_that_is_made_to_go_on_from_inside_goes_on_with_us() {
+    for backend in BACKENDS {
+        for (signal, status) in [("CONT", 5), ("KILL", 137)] {
+            let world = World::new();
+            let script = format!("(sleep 0.5; kill -{signal} $$) & kill -STOP $$; exit 5");
+            // Nobody does job control here, so nobody else would wake us.
+            let terminal = Terminal::start(world.sh(backend, &script));
+            terminal.done().0.code(status);
+        }
+    }
+}
+
+#[test]
+fn no_process_of_ours_is_left_behind_by_a_stop() {
+    let world = World::new();
+    let call = world.call("bash", ["--norc", "--noprofile", "-i"]).env("PS1", "P> ").env("SR", program());
+    let mut terminal = Terminal::start(call);
+    terminal.expect("P> ");
+    terminal.keys("$SR -q --timeout 60 -- sh -c 'echo re\"\"ady; exec sleep 61'\r");
+    terminal.expect("ready\r\n");
+    for _ in 0..3 {
+        terminal.keys("\x1a");
+        terminal.expect("Stopped");
+        terminal.expect("P> ");
+        terminal.keys("fg\r");
+        terminal.expect("exec sleep 61");
+        terminal.settle(Duration::from_millis(300));
+    }
+    let shell = terminal.pid();
+    let children = |of: i32| processes().into_iter().filter(move |process| process.parent == of);
+    let ours = children(shell).next().expect("the program").pid;
+    assert!(eventually(|| children(ours).all(|child| child.state != 'Z')), "a zombie");
+    terminal.keys("\x03");
+    terminal.expect("P> ");
+    terminal.keys("exit\r");
+    terminal.done();
+}
+
+#[test]
+fn what_was_used_by_those_who_were_killed_is_known() {
+    let world = World::new();
+    for options in [&["--timeout", "1.5"][..], &["--timeout", "1.5", "--kill-after", "0.1"]] {
+        let result = world.text("o/result");
+        let words = [&["-q", "--result", &result][..], options].concat();
+        let script = "trap '' TERM; (while :; do :; done) & (while :; do :; done) & wait";
+        let script = if options.len() == 2 { &script["trap '' TERM; ".len()..] } else { script };
+        world.sh(words, script).done().code(124);
+        let result: serde_json::Value = serde_json::from_str(&world.read("o/result")).expect("JSON");
+        // How much depends on what else this machine does, but without them it would be next to nothing.
+        let used = result["user_ms"].as_u64().expect("number") + result["system_ms"].as_u64().expect("number");
+        assert!(used >= 200, "{result}");
     }
 }

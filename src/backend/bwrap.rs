@@ -64,8 +64,10 @@ pub const MAX_WORDS: usize = 9000;
 /// Options for all that a plan says about mounts, namespaces and capabilities.
 #[must_use]
 pub fn launch(plan: &Plan, program: &Path, features: Features) -> Launch {
+    let operations = plan.by_launcher();
     let Plan {
-        view,
+        view: _,
+        covers,
         network,
         host_processes: _,
         // The inner stage's part: it gets these by the hand-off.
@@ -75,8 +77,11 @@ pub fn launch(plan: &Plan, program: &Path, features: Features) -> Launch {
         workdir: _,
         environment: _,
         create: _,
+        absent: _,
         checks: _,
         hidden: _,
+        rules: _,
+        trace: _,
         scope_sockets: _,
         new_session: _,
         keep_fds: _,
@@ -99,12 +104,17 @@ pub fn launch(plan: &Plan, program: &Path, features: Features) -> Launch {
         Network::Host => {}
     }
     options.push(["--cap-drop", "ALL"]);
+    if !covers.is_empty() {
+        // For the inner stage alone: it mounts masks, gives up both and checks that nothing is left of them.
+        options.push(["--cap-add", "CAP_SYS_ADMIN"]);
+        options.push(["--cap-add", "CAP_SETPCAP"]);
+    }
     // Not `--die-with-parent`: it ends only the half of bubblewrap that is our child, at a moment when the other half may
     // still wait for a word from it, and would wait for ever. Process 1 ends with the outer stage by the control socket.
     options.push(["--as-pid-1"]);
     // Resolves without a network, unlike a made-up name.
     options.push(["--hostname", "localhost"]);
-    for op in view {
+    for op in operations {
         options.mount(op);
     }
     options.push(["--chdir", "/"]);
@@ -164,6 +174,7 @@ impl Options {
             }
             MountOp::Proc { at } => self.path("--proc", at),
             MountOp::Dev { at } => self.path("--dev", at),
+            MountOp::Queues { at } => self.path("--mqueue", at),
             MountOp::EmptyFile { at } => {
                 self.perms(0o444);
                 self.push(["--ro-bind-data"]);

@@ -45,11 +45,15 @@ pub enum Code {
     Own,
 }
 
+/// What stands under every table of the exit status.
+pub const EXIT_NOTE: &str =
+    "A command can itself exit with these numbers; 'status' in the object of --result tells them apart.";
+
 /// The variables that are read for our own sake, each with its meaning.
 pub const ENVIRONMENT: &[(&str, &str)] = &[(
     "SANDBOX_RUN_LOG",
-    "How much is said on standard error when neither -v nor -q is given: off, error, warn, info, debug or trace. \
-     Changes nothing else; no variable changes what is enforced.",
+    "How much is said on standard error when neither -v nor -q is given: off, error, warn, info, debug or trace; \
+     of another word a warning tells. Changes nothing else; no variable changes what is enforced.",
 )];
 
 /// The command with all its texts, from which help, man page and completions are made.
@@ -117,6 +121,7 @@ fn after_help() -> String {
     for (status, when) in exit::TABLE {
         text.extend(["\n  ", status, "\n      ", when]);
     }
+    text.extend(["\n  ", EXIT_NOTE]);
     text
 }
 

@@ -17,22 +17,68 @@ pub(super) fn refuse(reason: &str) -> Error {
 
 /// The word in quotes, bytes that are not text as `\xff`.
 pub(super) fn quote(word: &OsStr) -> String {
+    quote_bytes(word.as_encoded_bytes(), "")
+}
+
+fn quote_bytes(bytes: &[u8], rest: &str) -> String {
     let mut quoted = String::from("'");
-    for chunk in word.as_encoded_bytes().utf8_chunks() {
+    for chunk in bytes.utf8_chunks() {
         quoted.push_str(chunk.valid());
         quoted.extend(chunk.invalid().iter().flat_map(|&b| std::ascii::escape_default(b)).map(char::from));
     }
-    quoted.push('\'');
+    quoted.extend([rest, "'"]);
     quoted
+}
+
+/// The word in quotes without what follows its first `=` from byte `from` on: it may be the value of a variable.
+pub(super) fn quote_without_value(word: &OsStr, from: usize) -> String {
+    let bytes = word.as_encoded_bytes();
+    match bytes.iter().skip(from).position(|&byte| byte == b'=') {
+        Some(at) if from + at + 1 < bytes.len() => quote_bytes(&bytes[..=from + at], "…"),
+        _ => quote(word),
+    }
 }
 
 /// An option that does not exist, with the one that was probably meant.
 pub(super) fn unknown_option(command: &Command, name: &OsStr) -> Error {
-    let error = refuse(&format!("unknown option {}", quote(name)));
+    let error = refuse(&format!("unknown option {}", quote_without_value(name, 0)));
+    if let Some(option) = elsewhere(name) {
+        return error.hint(format!("did you mean '--{option}'?"));
+    }
     match nearest(command, name) {
         Some(option) => error.hint(format!("did you mean '{option}'?")),
         None => error.hint("see 'sandbox-run --help' for the options"),
     }
+}
+
+/// What options of container engines, other sandboxes, `timeout` and `prlimit` are called here, where the names are too far
+/// apart, or too near to something else, for a comparison of letters.
+const ELSEWHERE: &[(&str, &[&str])] = &[
+    ("address-space", &["as", "rlimit-as", "vmem"]),
+    ("core", &["rlimit-core"]),
+    ("cpu-time", &["cpu", "cpus", "rlimit-cpu"]),
+    ("env", &["keep-env", "pass-env", "setenv"]),
+    ("keep-fd", &["pass-fd", "preserve-fds"]),
+    ("mask", &["blacklist", "hide"]),
+    ("max-file-size", &["fsize", "rlimit-fsize"]),
+    ("max-open-files", &["nofile", "open-files", "rlimit-nofile"]),
+    ("max-procs", &["nproc", "pids-limit", "processes", "rlimit-nproc", "cgroup-pids-max"]),
+    ("memory", &["cgroup-mem-max", "mem", "ram"]),
+    ("net", &["network", "share-net", "unshare-net"]),
+    ("no-default-env", &["clear-env", "clearenv", "ignore-environment"]),
+    ("read", &["bindmount-ro", "ro-bind"]),
+    ("read-try", &["ro-bind-try"]),
+    ("timeout", &["max-time", "time-limit", "wall-time"]),
+    ("tmp-size", &["private-tmp", "shm-size"]),
+    ("workdir", &["chdir", "cwd"]),
+    ("write", &["bind", "bindmount", "mount", "volume"]),
+    ("write-try", &["bind-try"]),
+];
+
+/// The option here for a long name from elsewhere.
+fn elsewhere(word: &OsStr) -> Option<&'static str> {
+    let name = word.to_str()?.strip_prefix("--")?.replace('_', "-");
+    ELSEWHERE.iter().find(|(_, names)| names.contains(&name.as_str())).map(|(option, _)| *option)
 }
 
 /// The option whose name looks most like this word; clap does the comparing.
@@ -67,6 +113,21 @@ pub(super) fn from_clap(error: &clap::Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_from_elsewhere_lead_to_options_and_are_none() {
+        let command = crate::cli::options::command();
+        let exists = |name: &str| command.get_arguments().any(|arg| arg.get_long() == Some(name));
+        for (option, names) in ELSEWHERE {
+            assert!(exists(option), "{option}");
+            for name in *names {
+                assert!(!exists(name), "{name}");
+                assert_eq!(elsewhere(OsStr::new(&format!("--{name}"))), Some(*option), "{name} twice");
+            }
+        }
+        assert_eq!(elsewhere(OsStr::new("--rlimit_as")), Some("address-space"));
+        assert_eq!(elsewhere(OsStr::new("cpus")), None);
+    }
 
     #[test]
     fn quoting_shows_every_byte() {

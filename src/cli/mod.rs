@@ -14,6 +14,7 @@ mod texts;
 mod value;
 mod words;
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -21,12 +22,13 @@ use std::time::Duration;
 use clap::ArgMatches;
 use clap::error::ErrorKind;
 
-pub use help::{Code, ENDS, ENVIRONMENT, EXAMPLES, command, completions};
+pub use help::{Code, ENDS, ENVIRONMENT, EXAMPLES, EXIT_NOTE, command, completions};
 
 use crate::backend::Backend;
 use crate::config::{Layer, Set};
 use crate::error::{Error, Result};
 use crate::policy::env::EnvRule;
+use crate::policy::hidden::Overflow;
 use crate::policy::limits::OutputOverflow;
 use crate::policy::units::Span;
 use crate::policy::{Access, Grant, Missing, Network, NewSession, Origin, PathRule, Protection};
@@ -47,6 +49,8 @@ pub struct Invocation {
     pub env: Vec<EnvWord>,
     /// Where to report.
     pub reports: Asked,
+    /// Whether the target runs under a tracer.
+    pub trace: bool,
     /// Command and arguments as they were typed. Empty only for actions that run nothing and plan nothing.
     pub target: Vec<OsString>,
     /// How much to say on standard error.
@@ -64,6 +68,13 @@ pub enum Action {
     DryRun(Format),
     /// Try every backend and print what works.
     Check {
+        /// As one JSON object instead of text.
+        json: bool,
+    },
+    /// Say what the target could do with these paths, and try it.
+    Explain {
+        /// As typed, not empty.
+        paths: Vec<PathBuf>,
         /// As one JSON object instead of text.
         json: bool,
     },
@@ -206,6 +217,7 @@ fn printed(action: Action) -> Invocation {
         profiles: Vec::new(),
         source: None,
         reports: Asked::default(),
+        trace: false,
         target: Vec::new(),
         verbosity: Verbosity::default(),
         log_format: LogFormat::Text,
@@ -223,6 +235,7 @@ fn collect(mut matches: ArgMatches, target: &[OsString]) -> Result<Invocation> {
         profiles,
         source: source(matches)?,
         reports: reports(matches)?,
+        trace: matches.get_flag("trace"),
         target: Vec::new(),
         verbosity: Verbosity { verbose: matches.get_count("verbose"), quiet: matches.get_flag("quiet") },
         log_format: matches.remove_one("log-format").unwrap_or(LogFormat::Text),
@@ -257,12 +270,22 @@ fn reports(matches: &mut ArgMatches) -> Result<Asked> {
     if capture && result.is_none() {
         return Err(message::refuse("option '--capture' needs '--result' or '--result-fd'"));
     }
-    Ok(Asked { result, capture, audit_log: matches.remove_one("audit-log") })
+    let audit_log: Option<PathBuf> = matches.remove_one("audit-log");
+    let dash = |path: &PathBuf| path.as_os_str() == "-";
+    if matches!(&result, Some(ResultTo::File(path)) if dash(path)) {
+        let error = message::refuse("option '--result': '-' is no file, and standard output is the command's");
+        return Err(error.hint("--result-fd N writes to an open descriptor; a file of that name is './-'"));
+    }
+    if audit_log.as_ref().is_some_and(dash) {
+        let error = message::refuse("option '--audit-log': '-' is no file, and standard output is the command's");
+        return Err(error.hint("a file of that name is './-'"));
+    }
+    Ok(Asked { result, capture, audit_log })
 }
 
 /// Where a mistake among `options` is to be reported: nowhere if nothing was to run, or if that is what is wrong.
 fn reports_of(command: clap::Command, options: &[OsString]) -> Asked {
-    const INSTEAD: [&str; 6] = ["check", "dry-run", "print-policy", "completions", "help", "version"];
+    const INSTEAD: [&str; 7] = ["check", "dry-run", "explain", "print-policy", "completions", "help", "version"];
     if !words::named(options, &INSTEAD).is_empty() {
         return Asked::default();
     }
@@ -277,12 +300,15 @@ fn action(matches: &mut ArgMatches, target: &[OsString], profiles: &[String]) ->
     let dry_run = matches.remove_one::<Format>("dry-run").map(Action::DryRun);
     let completions = matches.remove_one::<clap_complete::Shell>("completions").map(Action::Completions);
 
+    let paths: Vec<PathBuf> = list(matches, "explain").collect();
+    let explain = (!paths.is_empty()).then_some(Action::Explain { paths, json });
     let print_policy = matches.remove_one::<PolicyForm>("print-policy").map(Action::PrintPolicy);
     let profiles = profiles.iter().any(|name| name == "help").then_some(Action::ListProfiles);
 
     let mut typed = [
         ("--check", check),
         ("--dry-run", dry_run),
+        ("--explain", explain),
         ("--print-policy", print_policy),
         ("--profile help", profiles),
         ("--completions", completions),
@@ -294,8 +320,8 @@ fn action(matches: &mut ArgMatches, target: &[OsString], profiles: &[String]) ->
         let text = format!("options '{name}' and '{other}' exclude each other");
         return Err(message::refuse(&text).hint("each of them is done instead of running a command"));
     }
-    if json && name != "--check" {
-        let error = message::refuse("option '--json' needs '--check'");
+    if json && !["--check", "--explain"].contains(&name) {
+        let error = message::refuse("option '--json' needs '--check' or '--explain'");
         return Err(error.hint("a plan is printed as JSON by '--dry-run=json'"));
     }
     let wants_target = matches!(action, Action::Run | Action::DryRun(_));
@@ -304,7 +330,7 @@ fn action(matches: &mut ArgMatches, target: &[OsString], profiles: &[String]) ->
             Err(message::refuse("no command given").hint(format!("{}; see 'sandbox-run --help'", options::USAGE)))
         }
         // A whole command line can be turned into a file as it stands.
-        Some(word) if !wants_target && !matches!(action, Action::PrintPolicy(_)) => {
+        Some(word) if !wants_target && !matches!(action, Action::PrintPolicy(_) | Action::Explain { .. }) => {
             let word = message::quote(word);
             Err(message::refuse(&format!("option '{name}' runs no command, found {word}")))
         }
@@ -319,10 +345,13 @@ fn layer(matches: &mut ArgMatches) -> Layer {
     let grants = grants(matches);
     Layer {
         backends: set(matches.remove_one::<Vec<Backend>>("backend"), "--backend"),
-        accepted_gaps: list::<Vec<Protection>>(matches, "allow-gap").flatten().collect(),
+        accepted_gaps: each(list::<Vec<Protection>>(matches, "allow-gap").flatten(), "--allow-gap"),
         grants,
         masks: rules(matches, "mask", "--mask"),
         protects: rules(matches, "protect", "--protect"),
+        hidden_added: list::<OsString>(matches, "show-hidden").collect(),
+        hidden_max_entries: number(matches, "hidden-scan-max", "--hidden-scan-max"),
+        hidden_overflow: set(matches.remove_one::<Overflow>("hidden-scan-overflow"), "--hidden-scan-overflow"),
         tmp_size: number(matches, "tmp-size", "--tmp-size"),
         workdir: set(matches.remove_one::<PathBuf>("workdir"), "--workdir"),
         network: set(matches.remove_one::<Network>("net"), "--net"),
@@ -331,7 +360,7 @@ fn layer(matches: &mut ArgMatches) -> Layer {
         // Filled by the caller, who reads the files among the words.
         env: Vec::new(),
         env_defaults: set(env_defaults, "--no-default-env"),
-        keep_fds: list::<i32>(matches, "keep-fd").collect(),
+        keep_fds: each(list::<i32>(matches, "keep-fd"), "--keep-fd"),
         keep_jobserver: set(keep_jobserver, "--keep-jobserver"),
         new_session: set(matches.remove_one::<NewSession>("new-session"), "--new-session"),
         timeout: span(matches, "timeout", "--timeout"),
@@ -368,6 +397,10 @@ fn list<T: Clone + Send + Sync + 'static>(matches: &mut ArgMatches, id: &str) ->
 
 fn rules(matches: &mut ArgMatches, id: &str, flag: &'static str) -> Vec<PathRule> {
     list::<PathBuf>(matches, id).map(|path| PathRule { path, origin: Origin::Flag(flag) }).collect()
+}
+
+fn each<T: Ord>(items: impl Iterator<Item = T>, flag: &'static str) -> BTreeMap<T, Origin> {
+    items.map(|item| (item, Origin::Flag(flag))).collect()
 }
 
 /// The values of an option, each with its position on the command line.

@@ -32,7 +32,7 @@ pub(super) fn command() -> Command {
         many("profile", "NAME", value::NAME).short('p'),
         many("policy", "FILE", value::PATH).value_hint(ValueHint::FilePath),
         many("policy-payload", "TEXT", value::TEXT),
-        many("policy-fd", "N", value::KEEP_FD),
+        many("policy-fd", "N", value::OWN_FD),
         one("print-policy", "FORM", value::POLICY_FORM)
             .num_args(0..=1)
             .require_equals(true)
@@ -46,6 +46,9 @@ pub(super) fn command() -> Command {
         switch("create-missing"),
         path("mask"),
         path("protect"),
+        many("show-hidden", "NAME", value::HIDDEN_NAME),
+        one("hidden-scan-max", "N", value::SCAN_MAX),
+        one("hidden-scan-overflow", "WHAT", value::SCAN_OVERFLOW),
         one("workdir", "DIR", value::PATH).short('C').value_hint(ValueHint::DirPath),
         one("tmp-size", "SIZE", value::TMP_SIZE),
     ]);
@@ -79,10 +82,12 @@ pub(super) fn command() -> Command {
     ]);
     let command = command.next_help_heading("Report").args([
         one("result", "FILE", value::PATH).value_hint(ValueHint::FilePath),
-        one("result-fd", "N", value::KEEP_FD),
+        one("result-fd", "N", value::OWN_FD),
         switch("capture"),
         one("audit-log", "FILE", value::PATH).value_hint(ValueHint::FilePath),
         one("dry-run", "text|json", value::FORMAT).num_args(0..=1).require_equals(true).default_missing_value("text"),
+        path("explain"),
+        switch("trace"),
         switch("verbose").short('v').action(ArgAction::Count),
         switch("quiet").short('q'),
         one("log-format", "text|json", value::LOG_FORMAT),

@@ -1,6 +1,5 @@
 //! The command line as a table: words in, invocation or one line out.
 
-use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -170,9 +169,14 @@ fn the_last_scalar_wins_and_lists_add() {
                 .map(|word| { if word == "cpu" { "sockets" } else { word } })
         )
         .accepted_gaps,
-        BTreeSet::from([Protection::Network, Protection::Masks, Protection::Sockets])
+        [Protection::Network, Protection::Masks, Protection::Sockets]
+            .map(|gap| (gap, Origin::Flag("--allow-gap")))
+            .into()
     );
-    assert_eq!(layer(&["--keep-fd", "9", "--keep-fd", "3", "--keep-fd", "9", "x"]).keep_fds, BTreeSet::from([3, 9]));
+    assert_eq!(
+        layer(&["--keep-fd", "9", "--keep-fd", "3", "--keep-fd", "9", "x"]).keep_fds,
+        [3, 9].map(|number| (number, Origin::Flag("--keep-fd"))).into()
+    );
     assert_eq!(good(&["--log-format", "json", "x"]).log_format, LogFormat::Json);
     let switches = layer(&["--keep-jobserver", "--keep-jobserver", "--no-default-env", "x"]);
     assert_eq!(
@@ -300,6 +304,11 @@ fn actions() {
         (&["--check"], Action::Check { json: false }),
         (&["--check", "--check", "--"], Action::Check { json: false }),
         (&["--json", "--check", "-b", "bwrap"], Action::Check { json: true }),
+        (&["--explain", "a"], Action::Explain { paths: vec!["a".into()], json: false }),
+        (
+            &["--json", "--explain", "a", "--explain=b", "x"],
+            Action::Explain { paths: vec!["a".into(), "b".into()], json: true },
+        ),
         (&["--completions", "bash"], Action::Completions(Shell::Bash)),
         (&["--completions=powershell"], Action::Completions(Shell::PowerShell)),
     ] {

@@ -26,7 +26,9 @@ the working directory. It has a /proc that shows only its own processes, a minim
 private /tmp and home directory, both empty, writable and gone afterwards. There is no /run. It has \
 no network but a loopback interface of its own, reaches no socket of the host, and inherits only the \
 variables of a fixed list. Command and interpreter are made visible wherever they are, by the file \
-alone. Nothing that was started inside outlives the run.
+alone. Names that begin with a dot, but for a list of those that tools need, are hidden wherever they \
+lie below the working directory and grants (see '--show-hidden'). Nothing that was started inside \
+outlives the run.
 
 Everything else passes unchanged: the bytes of the arguments, standard input, output and error, \
 signals, the terminal, the exit status.
@@ -53,7 +55,8 @@ pub(super) const TEXTS: &[Text] = &[
             'native', 'direct') does not isolate: it cares for variables, descriptors, signals \
             and exit status only. It gives up with one warning what is merely the default, and \
             refuses every restriction that was typed unless '--allow-gap' names it (a grant counts as one: it says that the rest is closed); 'auto,none' \
-            falls back to it in so many words. When repeated, the last list counts.",
+            falls back to it in so many words. Where sandbox-run or its process beside COMMAND is killed, COMMAND \
+            gets SIGKILL, under 'none' as well. When repeated, the last list counts.",
         default: "auto",
     },
     Text {
@@ -69,14 +72,16 @@ pub(super) const TEXTS: &[Text] = &[
         id: "check",
         short: "Try every backend and say what works",
         long: "Run a trivial command with every backend, for real, and print which ones work and \
-            enforce the default policy, which do not, why, and what would help. The status is 0 \
-            only if some backend enforces the default policy. Takes no COMMAND.",
+            enforce the policy, which do not, why, and what would help. The policy is the default one with \
+            the options, files and profiles that are given, so '--check --memory 64M' asks whether memory can be \
+            bounded; '--backend' is ignored. The status is 0 only if a backend of 'auto' enforces \
+            it. Takes no COMMAND.",
         default: "",
     },
     Text {
         id: "json",
-        short: "With --check: print one JSON object",
-        long: "With '--check': print one JSON object instead of text.",
+        short: "With --check or --explain: print one JSON object",
+        long: "With '--check' or '--explain': print one JSON object instead of text.",
         default: "off",
     },
     Text {
@@ -94,7 +99,8 @@ pub(super) const TEXTS: &[Text] = &[
         long: "Read settings from FILE, TOML or (with the ending .json) JSON; '-' is standard input, of which \
             COMMAND then sees only the end. Every key is described in sandbox-run(5); an unknown one is an error. \
             A file that holds a record, as base64url or as its JSON, is read like '--policy-payload'. \
-            FILE is read once and can be a FIFO, such as the '<(command)' of a shell; one without a writer is waited for. \
+            FILE is relative to the caller's directory, whatever '-C' says. It is read once and can be a FIFO, such as \
+            the '<(command)' of a shell; one without a writer is waited for. \
             Options add to the file's lists and override its single settings. No file is read unless it is named. \
             Excludes '--policy-payload', '--policy-fd' and a second '--policy'; profiles add up.",
         default: "none",
@@ -120,8 +126,9 @@ pub(super) const TEXTS: &[Text] = &[
         short: "Print the policy and run nothing",
         long: "Print the merged policy with all paths made absolute and run nothing: as 'toml' with the origin of \
             each setting as a comment, as 'json', or as 'payload', which fails when a record has no place for \
-            something. What is printed can be read back by '--policy' or '--policy-payload' and means the same. A \
-            form is typed after '=' only. COMMAND may be left out.",
+            something. What is printed can be read back by '--policy' or '--policy-payload' and means the same on \
+            this machine; for others write paths as '.' or '~' again, and backend_type as 'auto'. A form is typed after '=' \
+            only. COMMAND may be left out.",
         default: "",
     },
     Text {
@@ -146,7 +153,8 @@ pub(super) const TEXTS: &[Text] = &[
         id: "write",
         short: "Make PATH visible and writable",
         long: "Make PATH visible at its own place and writable: a file, or a directory with \
-            everything in it. What is written stays on the host. A single file can be changed \
+            everything in it. What is written stays on the host. Hooks and settings of git repositories \
+            in it stay protected, unless PATH names them. A single file can be changed \
             in place but not replaced: for programs that save by renaming, grant its directory. \
             A rename from one grant to another is one between file systems (EXDEV), with which \
             mv copes. Sockets and FIFOs in it can be used, except well-known control sockets (see '--allow-socket'). Secrets and /run \
@@ -164,15 +172,17 @@ pub(super) const TEXTS: &[Text] = &[
         id: "create-missing",
         short: "Create missing directories of --write",
         long: "When the PATH of a '--write' does not exist, make it a directory, with its parents. \
-            It stays on the host.",
+            It stays on the host once COMMAND has started; when nothing was started, what was made \
+            is removed again. Masks and protects of it hold as if it had been there. '--check' and \
+            '--dry-run' make nothing.",
         default: "off",
     },
     Text {
         id: "mask",
         short: "Hide PATH",
         long: "Hide PATH: in its place stands an empty file or directory that cannot be written. \
-            Only what exists can be hidden; a missing PATH is noted and otherwise ignored, and \
-            nothing is left on the host. A grant of something below a mask shows that again; a \
+            Only what exists can be hidden; a missing PATH is noted with '-v' and otherwise ignored, and \
+            nothing is left on the host. '--explain PATH' tells whether it is hidden. A grant of something below a mask shows that again; a \
             mask at the path of a grant wins. Repeatable.",
         default: "none",
     },
@@ -181,8 +191,36 @@ pub(super) const TEXTS: &[Text] = &[
         short: "Forbid writing PATH inside a write grant",
         long: "Forbid writing PATH inside a write grant; reading stays allowed. It can neither be \
             replaced nor renamed away together with a parent directory. A missing PATH is noted \
-            and otherwise ignored: COMMAND can make it. Repeatable.",
+            with '-v' and otherwise ignored: COMMAND can make it. Repeatable.",
         default: "none",
+    },
+    Text {
+        id: "show-hidden",
+        short: "Leave the hidden name NAME visible ('*': all)",
+        long: "Names that begin with a dot are hidden below the working directory and every grant, at any \
+            depth, except those of a default list: .git, .github, .gitignore, .venv, .vscode, .eslintrc and \
+            others that tools need and that hold no secret by custom (see sandbox-run(5)). This option \
+            adds NAME to the list, wherever it occurs. '*' shows all; then nothing is searched for. A \
+            grant of the place itself shows it as well. What COMMAND makes is visible to it, and hidden in \
+            the next run. In HOME itself, well-known places of secrets stay hidden with '*'. Repeatable.",
+        default: "the default list",
+    },
+    Text {
+        id: "hidden-scan-max",
+        short: "Most entries to search for hidden names",
+        long: "How many directory entries are looked at before the start, to find the names that have to be \
+            hidden. Directories of dependencies (node_modules, target, vendor and the like) come last; \
+            those of toolchains in HOME (~/.cargo, ~/.rustup, ~/.pyenv and the like) are not searched.",
+        default: "50000",
+    },
+    Text {
+        id: "hidden-scan-overflow",
+        short: "What happens at that number: error, warn, unlimited",
+        long: "What happens when there are more entries than '--hidden-scan-max'. 'error': nothing is started, \
+            unless all that is left are directories of dependencies and the list is the default one; then \
+            '-v' tells of it. 'warn': COMMAND starts, with a warning, and what was not looked at stays \
+            visible. 'unlimited': there is no limit.",
+        default: "error",
     },
     Text {
         id: "workdir",
@@ -195,9 +233,10 @@ pub(super) const TEXTS: &[Text] = &[
     Text {
         id: "tmp-size",
         short: "Size of the private /tmp",
-        long: "How much fits into the private /tmp, and as much into the private home directory and \
-            into /dev/shm: bytes, or with K, M, G, T (powers of 1024; KiB and so on mean the \
-            same), at least 4K. What lies there occupies memory.",
+        long: "How much fits into the private /tmp, and as much into the private home directory, into \
+            /dev/shm and into /var/tmp where that is another one: bytes, or with K, M, G, T (powers of 1024; \
+            KiB and so on mean the same), at least 4K. What lies there occupies memory, in total several \
+            times SIZE. It bounds bytes; how many files there are is bounded by '--memory' alone.",
         default: "1G",
     },
     Text {
@@ -214,7 +253,7 @@ pub(super) const TEXTS: &[Text] = &[
         id: "deny-socket",
         short: "Make the Unix socket PATH unreachable",
         long: "Make the Unix socket PATH unreachable, also inside a write grant and where \
-            '--allow-socket' names it too. A missing PATH is noted and otherwise ignored. \
+            '--allow-socket' names it too. A missing PATH is noted with '-v' and otherwise ignored. \
             Repeatable.",
         default: "none",
     },
@@ -245,7 +284,8 @@ pub(super) const TEXTS: &[Text] = &[
         long: "Read words like those of '--env' from FILE, one a line, which keeps values out of \
             the list of processes. A value is the rest of its line, as it is: no quotes, no \
             expansion. Empty lines and lines that begin with '#' count for nothing. The file \
-            takes its place among the '--env' words in the order typed. Repeatable.",
+            takes its place among the '--env' words in the order typed, and is relative to the caller's \
+            directory, whatever '-C' says. Repeatable.",
         default: "none",
     },
     Text {
@@ -264,8 +304,9 @@ pub(super) const TEXTS: &[Text] = &[
         long: "End everything inside when COMMAND has run for so long, counted from its start: it gets SIGTERM, and is \
             continued first if it was stopped; after '--kill-after' whatever is left is killed, with what it has started. \
             The status is 124, also when COMMAND exits in between. A number of seconds, fractions allowed, or with ms, s, \
-            m, h: 250ms, 0.5, 10s. 0 is no limit; more than a hundred years are taken for a hundred. Under 'none' what hides \
-            by forking may outlive the end where there is no control group.",
+            m, h: 250ms, 0.5, 10s. 0 is no limit; more than a hundred years are taken for a hundred. A sandbox-run that is stopped \
+            (SIGSTOP) ends nothing until SIGCONT. Under 'none' what hides by forking may outlive the end where there is no \
+            control group.",
         default: "none",
     },
     Text {
@@ -288,8 +329,8 @@ pub(super) const TEXTS: &[Text] = &[
     Text {
         id: "cpu-time",
         short: "Processor time, in whole seconds",
-        long: "How much processor time may be used, in whole seconds, at least 1, or with m or h. Each process gets SIGXCPU at that \
-            time, which ends it with status 152, and SIGKILL one second later, with status 137. Where a control group is made (see \
+        long: "How much processor time may be used, as a duration (see '--timeout') of whole seconds, at least one. Each process \
+            gets SIGXCPU at that time, which ends it with status 152, and SIGKILL one second later, with status 137. Where a control group is made (see \
             '--memory'; for this alone systemd is not asked for one), the time of everything inside together counts in the same way; \
             elsewhere a process that is forked counts from zero.",
         default: "none",
@@ -380,16 +421,20 @@ pub(super) const TEXTS: &[Text] = &[
         id: "result",
         short: "Write one JSON object about the run to FILE",
         long: "Write one JSON object about the run to FILE, in every ending, see RESULT in the \
-            manual page. FILE is replaced as a whole at the end; a FIFO or a device is written. \
-            A place that cannot be written is an error before anything starts. Nothing is \
-            written by options that do something else instead of running COMMAND.",
+            manual page. FILE is replaced as a whole at the end and keeps owner and permissions, a new one has \
+            those that the umask leaves; a FIFO or a device is written. Remove an older one beforehand: it stays \
+            where nothing can be written, as after SIGKILL. A place that cannot be written, or where COMMAND \
+            could lead a reader of FILE astray, is an error before anything starts. Nothing is \
+            written by options that do something else instead of running COMMAND. FILE is relative to the \
+            caller's directory, whatever '-C' says. Excludes '--result-fd'.",
         default: "none",
     },
     Text {
         id: "result-fd",
         short: "Write the same object to descriptor N",
         long: "Write the same object as with '--result' to descriptor N of the caller, 3 or \
-            higher, which must be open for writing. COMMAND never has it.",
+            higher, which must be open for writing. COMMAND never has it, and a file that it leads to must not \
+            be one that COMMAND could write. Excludes '--result'.",
         default: "none",
     },
     Text {
@@ -397,17 +442,18 @@ pub(super) const TEXTS: &[Text] = &[
         short: "Put the output into the result",
         long: "Put standard output and standard error of COMMAND into the result instead of \
             passing them on, each as text in which bytes that are not UTF-8 are replaced. Of \
-            both together '--max-output' bytes are kept, 10 MiB when it is not given. Needs \
-            '--result' or '--result-fd'.",
+            both together '--max-output' bytes are kept, 10 MiB when it is not given; as JSON they can \
+            come to six times as many. Needs '--result' or '--result-fd'.",
         default: "off",
     },
     Text {
         id: "audit-log",
         short: "Append one JSON line about the run to FILE",
         long: "Append the object of '--result' to FILE as one line, without output of COMMAND. A \
-            FILE that does not exist is made so that only its owner can read it. It must not \
-            lie where COMMAND can write, see '--protect'. No values of variables are in it, \
-            but the words of COMMAND are.",
+            FILE that does not exist is made so that only its owner can read it (mode 0600). It must be \
+            a file or a terminal and must not lie where COMMAND can write, see '--protect'. It is relative to \
+            the caller's directory, whatever '-C' says. No values of variables are in it, but the words of \
+            COMMAND are.",
         default: "none",
     },
     Text {
@@ -418,6 +464,26 @@ pub(super) const TEXTS: &[Text] = &[
             typed after '=' only: '--dry-run=json' prints one JSON object, '--dry-run' alone is \
             text. COMMAND is needed, since it decides what must be visible.",
         default: "",
+    },
+    Text {
+        id: "explain",
+        short: "Say what COMMAND could do with PATH, run nothing",
+        long: "Say whether COMMAND would see PATH, could read it and could write it, by which rule and who gave \
+            that, where links lead, and which option would change it. Then try it inside a sandbox of the \
+            same plan: look, open for reading, open for writing; nothing is made, written or connected to, and no \
+            command runs. Where the plan and what was tried disagree both are printed and the status is 125. \
+            '--json' prints one JSON object. COMMAND may be left out: then the plan is that of /bin/sh. Repeatable.",
+        default: "",
+    },
+    Text {
+        id: "trace",
+        short: "Run COMMAND under strace, list refused file accesses",
+        long: "Run COMMAND under strace ('-f -y -e trace=file'), which must be installed, and say at the end which \
+            accesses to files the sandbox refused, each once, with the option that would allow it. What a file's own \
+            permissions refuse and what does not exist on the host either is left out; '-v' prints every traced \
+            call. For this run processes inside may trace each other, of which a warning tells; COMMAND is slower, and \
+            inherits one more descriptor. Its status is what it is without.",
+        default: "off",
     },
     Text {
         id: "verbose",

@@ -10,6 +10,7 @@ use super::message::{bad_value, quote};
 use super::{Format, LogFormat, PolicyForm};
 use crate::backend::Backend;
 use crate::policy::env::EnvRule;
+use crate::policy::hidden::{self, Overflow};
 use crate::policy::limits::{Floor, Limits, OutputOverflow};
 use crate::policy::units::{Size, Span};
 use crate::policy::{Network, NewSession, Protection};
@@ -27,6 +28,13 @@ const SESSIONS: Choices<NewSession> =
 /// `--output-overflow`.
 const OVERFLOWS: Choices<OutputOverflow> =
     &[(OutputOverflow::Truncate.word(), OutputOverflow::Truncate), (OutputOverflow::Kill.word(), OutputOverflow::Kill)];
+
+/// `--hidden-scan-overflow`.
+const SCAN_OVERFLOWS: Choices<Overflow> = &[
+    (Overflow::Error.word(), Overflow::Error),
+    (Overflow::Warn.word(), Overflow::Warn),
+    (Overflow::Unlimited.word(), Overflow::Unlimited),
+];
 
 /// `--dry-run`.
 const FORMATS: Choices<Format> = &[("text", Format::Text), ("json", Format::Json)];
@@ -92,6 +100,10 @@ pub(super) const NEW_SESSION: Value<NewSession> =
     Value { read: |text| choose(SESSIONS, text), words: || words(SESSIONS) };
 pub(super) const OUTPUT_OVERFLOW: Value<OutputOverflow> =
     Value { read: |text| choose(OVERFLOWS, text), words: || words(OVERFLOWS) };
+pub(super) const HIDDEN_NAME: Value<OsString> = free(hidden_name);
+pub(super) const SCAN_MAX: Value<u64> = free(|text| count_from(text, Floor::new(1, "looks at nothing")));
+pub(super) const SCAN_OVERFLOW: Value<Overflow> =
+    Value { read: |text| choose(SCAN_OVERFLOWS, text), words: || words(SCAN_OVERFLOWS) };
 pub(super) const FORMAT: Value<Format> = Value { read: |text| choose(FORMATS, text), words: || words(FORMATS) };
 pub(super) const LOG_FORMAT: Value<LogFormat> =
     Value { read: |text| choose(LOG_FORMATS, text), words: || words(LOG_FORMATS) };
@@ -109,7 +121,9 @@ pub(super) const PROCS: Value<u64> = free(|text| count_from(text, Limits::PROCS)
 pub(super) const CPU_TIME: Value<u64> = free(cpu_time);
 pub(super) const DURATION: Value<Span> = free(duration);
 pub(super) const ENV: Value<EnvRule> = free(env_rule);
-pub(super) const KEEP_FD: Value<i32> = free(keep_fd);
+pub(super) const KEEP_FD: Value<i32> = free(|text| descriptor(text, "always crosses, only numbers from 3 are named"));
+pub(super) const OWN_FD: Value<i32> =
+    free(|text| descriptor(text, "is a standard stream, only numbers from 3 are taken"));
 
 fn choose<T: Copy>(choices: Choices<T>, text: &OsStr) -> Result<T, String> {
     let found = choices.iter().find(|(word, _)| *word == text);
@@ -170,6 +184,18 @@ fn path(text: &OsStr) -> Result<PathBuf, String> {
     if text.is_empty() { Err("'' is not a path".to_owned()) } else { Ok(text.into()) }
 }
 
+fn hidden_name(text: &OsStr) -> Result<OsString, String> {
+    // A message of one line, whatever was typed.
+    hidden::check_name(text).map_err(|_| {
+        format!(
+            "{} is not a name that begins with a dot, and '{}' stands for all of them",
+            quote(text),
+            hidden::ALL_NAMES
+        )
+    })?;
+    Ok(text.to_owned())
+}
+
 /// Text; which names there are is known where profiles are read.
 fn name(text: &OsStr) -> Result<String, String> {
     text.to_str().map(str::to_owned).ok_or_else(|| format!("{} is not a name", quote(text)))
@@ -214,10 +240,11 @@ fn env_rule(text: &OsStr) -> Result<EnvRule, String> {
     EnvRule::parse(text).map_err(|error| format!("{error:#}"))
 }
 
-fn keep_fd(text: &OsStr) -> Result<i32, String> {
+/// The number of a descriptor, and the reason why no standard stream will do.
+fn descriptor(text: &OsStr, standard: &str) -> Result<i32, String> {
     match digits(text).and_then(|digits| digits.parse().ok()) {
         None => Err(format!("{} is not the number of a descriptor", quote(text))),
-        Some(0..=2) => Err(format!("{} always crosses, only numbers from 3 are named", quote(text))),
+        Some(0..=2) => Err(format!("{} {standard}", quote(text))),
         Some(fd) => Ok(fd),
     }
 }

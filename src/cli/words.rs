@@ -1,7 +1,8 @@
 //! Cuts argv into the words of our options and the words of the target.
 //!
 //! Knows from the clap command which options exist and which take a value, and refuses what would be
-//! ambiguous. Looks into no value: that is clap's part, which gets only the option words.
+//! ambiguous. Looks into no value: that is clap's part, which gets only the option words. Quotes no value of a variable:
+//! the reason goes into logs.
 //!
 //! Terms: a *switch* takes no value; a *value option* takes one, as the next word or after `--name=`.
 //! `--dry-run` counts as a switch, since its value comes only after `=`.
@@ -10,8 +11,9 @@ use std::ffi::{OsStr, OsString};
 
 use clap::{Arg, Command};
 
-use super::message::{quote, refuse, unknown_option};
+use super::message::{quote, quote_without_value, refuse, unknown_option};
 use crate::error::{Error, Result};
+use crate::policy::env::without_value;
 
 /// The two halves of argv.
 pub(super) struct Split {
@@ -51,7 +53,7 @@ pub(super) fn split(command: &Command, words: impl IntoIterator<Item = OsString>
             Ok(Word::ValueNext(arg)) => match words.next_if(|next| !looks_like_option(next)) {
                 Some(value) => known.extend([word, value]),
                 None => {
-                    refused.get_or_insert_with(|| without_value(&word, arg, words.peek()));
+                    refused.get_or_insert_with(|| forgotten_value(&word, arg, words.peek()));
                 }
             },
             Ok(Word::End) => break,
@@ -95,7 +97,8 @@ fn long_option<'a>(command: &'a Command, word: &OsStr) -> Result<Word<'a>> {
         None if value_is_next(arg) => Ok(Word::ValueNext(arg)),
         Some(_) if !arg.get_action().takes_values() => {
             let name = name.unwrap_or_default();
-            Err(refuse(&format!("option '--{name}' takes no value, found {}", quote(word))))
+            let word = quote_without_value(word, "--=".len() + name.len());
+            Err(refuse(&format!("option '--{name}' takes no value, found {word}")))
         }
         _ => Ok(Word::Option),
     }
@@ -112,7 +115,7 @@ fn short_options<'a>(command: &'a Command, word: &OsStr) -> Result<Word<'a>> {
                     refuse(&format!("unknown option {}", quote(word))).hint(format!("did you mean '--{letters}'?"))
                 }
                 None if letters.chars().nth(1).is_none() => unknown_option(command, word),
-                None => refuse(&format!("unknown option '-{letter}' in {}", quote(word)))
+                None => refuse(&format!("unknown option '-{letter}' in {}", quote_without_value(word, 0)))
                     .hint("see 'sandbox-run --help' for the options"),
             });
         };
@@ -131,14 +134,18 @@ fn attached_value(command: &Command, word: &OsStr, letters: &str, at: usize, arg
     let (before, after) = letters.split_at(at);
     let letter = after.chars().next().unwrap_or_default();
     let after = &after[letter.len_utf8()..];
-    let error = refuse(&format!("option '-{letter}' takes its value as a separate word, found {}", quote(word)));
+    // What stands behind `-e=` has no name that it could be told from a value by.
+    let equals = if arg.get_id() == "env" { None } else { after.strip_prefix('=') };
+    let from = word.len() - equals.unwrap_or(after).len();
+    let word = quote_without_value(word, from);
+    let error = refuse(&format!("option '-{letter}' takes its value as a separate word, found {word}"));
 
     if by_long(command, letters).is_some() {
         return error.hint(format!("did you mean '--{letters}'?"));
     }
     let switches = if before.is_empty() { String::new() } else { format!("-{before} ") };
-    let value = after.strip_prefix('=').unwrap_or(after);
-    if value.is_empty() {
+    let value = without_value(equals.unwrap_or(after));
+    if value.is_empty() || value.starts_with('=') {
         return error.hint(format!("write '{switches}-{letter} {}'", value_name(arg)));
     }
     let one = format!("{switches}-{letter} {value}");
@@ -160,13 +167,15 @@ fn attached_value(command: &Command, word: &OsStr, letters: &str, at: usize, arg
 
 /// A value option is followed by nothing or by what looks like an option itself: the value was forgotten, and taking the
 /// option for it would lose a restriction.
-fn without_value(option: &OsStr, arg: &Arg, next: Option<&OsString>) -> Error {
+fn forgotten_value(option: &OsStr, arg: &Arg, next: Option<&OsString>) -> Error {
     let needs = format!("option {} needs a value ({})", quote(option), value_name(arg));
     let Some(word) = next else { return refuse(&needs) };
     let name = arg.get_long().unwrap_or_default();
     let whole = [OsStr::new("--"), OsStr::new(name), OsStr::new("="), word];
     let whole: OsString = whole.into_iter().collect();
-    refuse(&format!("{needs}, found {}", quote(word))).hint(format!("write {} if that is the value", quote(&whole)))
+    let whole = quote_without_value(&whole, "--=".len() + name.len());
+    refuse(&format!("{needs}, found {}", quote_without_value(word, 0)))
+        .hint(format!("write {whole} if that is the value"))
 }
 
 /// Of complete options those with these long names, with their values.

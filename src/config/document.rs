@@ -5,8 +5,8 @@
 
 mod value;
 
-use std::collections::BTreeSet;
-use std::ffi::OsString;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use serde::Deserialize;
 use super::layer::{DEFAULT_KILL_AFTER, Layer, Set};
 use crate::backend::Backend;
 use crate::policy::env::{EnvName, EnvRule, exactly};
-use crate::policy::hidden::{DEFAULT_MAX_ENTRIES, Overflow, Shown, is_hidden};
+use crate::policy::hidden::{ALL_NAMES, DEFAULT_MAX_ENTRIES, Names, Overflow, Shown, is_hidden};
 use crate::policy::limits::{Limits, OutputOverflow};
 use crate::policy::{
     Access, EnvEntry, EnvPolicy, FileRules, Grant, Hidden, Missing, Network, NewSession, Origin, PathRule, Policy,
@@ -27,8 +27,8 @@ pub(super) use value::{AUTO, SESSIONS};
 /// How text begins that stands for bytes in standard base64.
 pub(super) const BASE64: &str = "base64:";
 
-/// Stands for every name in `cwd_allow_hidden`.
-pub(super) const ALL_NAMES: &str = "*";
+/// Stands for the names of the default list in `cwd_allow_hidden`; no hidden name is like it.
+pub(super) const DEFAULT_NAMES: &str = "default";
 
 /// What a policy file says. Paths are as written: `~` and relative ones are resolved where options are.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -221,7 +221,7 @@ impl Document {
         let from = Source(origin);
         Layer {
             backends: from.set(backend_type),
-            accepted_gaps: allow_gaps,
+            accepted_gaps: from.each(allow_gaps),
             grants,
             masks: from.rules(mask_paths),
             protects: from.rules(protect_paths),
@@ -232,7 +232,7 @@ impl Document {
             deny_sockets: from.rules(deny_unix_socket_paths),
             env: EnvEntry::all(rules, origin).collect(),
             env_defaults: from.set(env_default),
-            keep_fds,
+            keep_fds: from.each(keep_fds),
             keep_jobserver: from.set(keep_jobserver),
             new_session: from.set(new_session),
             timeout: from.set(timeout),
@@ -247,6 +247,7 @@ impl Document {
             max_output: from.set(max_output),
             output_overflow: from.set(output_overflow),
             hidden_shown: from.set(cwd_allow_hidden.map(shown)),
+            hidden_added: BTreeSet::new(),
             hidden_max_entries: from.set(cwd_hidden_scan_max_entries),
             hidden_overflow: from.set(cwd_hidden_scan_overflow),
             hidden_recursive: from.set(cwd_hidden_scan_recursive),
@@ -300,7 +301,7 @@ impl Document {
         Self {
             extends: Vec::new(),
             backend_type: Some(backends.list.clone()),
-            allow_gaps: accepted_gaps.clone(),
+            allow_gaps: accepted_gaps.keys().copied().collect(),
             read_roots: granted("read_roots"),
             read_roots_optional: granted("read_roots_optional"),
             write_roots: granted("write_roots"),
@@ -313,9 +314,18 @@ impl Document {
             allow_unix_socket_paths: paths(allow_sockets),
             deny_unix_socket_paths: paths(deny_sockets),
             cwd_allow_hidden: match shown {
-                Shown::All => None,
-                // A payload may list more, which is not hidden anyway.
-                Shown::Names(names) => Some(names.iter().filter(|name| is_hidden(name)).cloned().collect()),
+                Shown::All => Some(vec![ALL_NAMES.into()]),
+                // Said in so many words it is a demand, which `none` refuses.
+                Shown::Names(_)
+                    if *shown == Shown::by_default() && (!asked.contains(&Protection::Masks) || !masks.is_empty()) =>
+                {
+                    None
+                }
+                Shown::Names(Names { default, listed }) => {
+                    // A payload may list more, which is not hidden anyway.
+                    let listed = listed.iter().filter(|name| is_hidden(name)).cloned();
+                    Some(default.then(|| DEFAULT_NAMES.into()).into_iter().chain(listed).collect())
+                }
             },
             cwd_hidden_scan_max_entries: unless(*max_entries, DEFAULT_MAX_ENTRIES),
             cwd_hidden_scan_overflow: unless(*overflow, Overflow::Error),
@@ -327,7 +337,7 @@ impl Document {
             env,
             env_set,
             spawn_env_allowlist: None,
-            keep_fds: keep_fds.clone(),
+            keep_fds: keep_fds.keys().copied().collect(),
             keep_jobserver: unless(*keep_jobserver, false),
             new_session: unless(*new_session, NewSession::Auto),
             timeout: *timeout,
@@ -347,7 +357,12 @@ impl Document {
 
 /// Which names a list shows.
 fn shown(names: Vec<OsString>) -> Shown {
-    if names.iter().any(|name| name == ALL_NAMES) { Shown::All } else { Shown::Names(names.into_iter().collect()) }
+    if names.iter().any(|name| name == ALL_NAMES) {
+        return Shown::All;
+    }
+    let mut listed: BTreeSet<OsString> = names.into_iter().collect();
+    let default = listed.remove(OsStr::new(DEFAULT_NAMES));
+    Shown::Names(Names { default, listed })
 }
 
 /// The key under which a grant is written.
@@ -388,6 +403,10 @@ struct Source<'a>(&'a Origin);
 impl Source<'_> {
     fn set<T>(&self, value: Option<T>) -> Option<Set<T>> {
         value.map(|value| Set::new(value, self.0.clone()))
+    }
+
+    fn each<T: Ord>(&self, items: BTreeSet<T>) -> BTreeMap<T, Origin> {
+        items.into_iter().map(|item| (item, self.0.clone())).collect()
     }
 
     fn rules(&self, paths: Vec<PathBuf>) -> Vec<PathRule> {

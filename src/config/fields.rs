@@ -212,9 +212,9 @@ pub const FIELDS: [Field; 39] = [
         default: "none",
         unit: "",
         about: "Like write_roots, but a path that does not exist is made a directory, with its parents, as with --write and \
-            --create-missing; it stays on the host.",
+            --create-missing; it stays on the host once the command has started.",
         bwrap: "makes what is missing before the start, and mounts each writable.",
-        none: NOT_FILES,
+        none: "refused, unless allow_gaps has files-read and files-write; then makes what is missing.",
         guesses: &["write_create", "create_write_roots", "create_roots", "write_roots_missing"],
     },
     Field {
@@ -246,7 +246,7 @@ pub const FIELDS: [Field; 39] = [
         about: "A short form: true treats every path in write_roots of the same document as one of write_roots_create. The \
             other lists mean the same either way.",
         bwrap: "makes what is missing before the start.",
-        none: "makes nothing.",
+        none: "makes what is missing before the start.",
         guesses: &["create", "mkdir", "create_dirs"],
     },
     Field {
@@ -255,7 +255,7 @@ pub const FIELDS: [Field; 39] = [
         default: "none",
         unit: "",
         about: "Paths that must not be visible, as with --mask: an empty file or directory stands in the place of each. A \
-            missing path is noted and otherwise ignored. No later source takes one away again.",
+            missing path is noted with -v and otherwise ignored. No later source takes one away again.",
         bwrap: "covers what exists at the start; a file that the host puts in its place later is seen.",
         none: NOT_MASKS,
         guesses: &["mask", "masks", "masked_paths", "hide", "hidden_paths", "deny_read", "deny_paths", "denied_paths"],
@@ -295,11 +295,12 @@ pub const FIELDS: [Field; 39] = [
     Field {
         key: "cwd_allow_hidden",
         kind: Kind::HiddenNames,
-        default: "all names",
+        default: "the default list below",
         unit: "",
         about: "Names that begin with a dot and stay visible below the working directory and grants: every other such name is \
-            masked, and a directory that cannot be listed is masked as a whole. \"*\" in the list means all names, and nothing \
-            is scanned; an empty list hides every one. A later source replaces the list.",
+            masked, and a directory that cannot be listed is masked as a whole. \"default\" in the list stands for the names of \
+            the default list, \"*\" for all names, and then nothing is scanned; an empty list hides every one. A later source \
+            replaces the list, and --show-hidden adds to it.",
         bwrap: "covers what the scan finds at the start.",
         none: NOT_MASKS,
         guesses: &["show_hidden", "allow_hidden", "hidden", "dotfiles", "allow_dotfiles", "visible_hidden"],
@@ -309,7 +310,7 @@ pub const FIELDS: [Field; 39] = [
         kind: Kind::Count(1),
         default: "50000",
         unit: "directory entries",
-        about: "The most entries that the scan for hidden names looks at.",
+        about: "The most entries that the scan for hidden names looks at, as with --hidden-scan-max. Directories of dependencies come last.",
         bwrap: "scans before the start.",
         none: NO_SCAN,
         guesses: &["hidden_scan_max", "hidden_max", "hidden_scan_max_entries", "max_entries"],
@@ -319,7 +320,9 @@ pub const FIELDS: [Field; 39] = [
         kind: Kind::Overflow,
         default: "error",
         unit: "",
-        about: "What happens when the scan for hidden names reaches its limit: error refuses to start, warn starts with what was found, unlimited goes on.",
+        about: "What happens when the scan for hidden names reaches its limit, as with --hidden-scan-overflow: error refuses to \
+            start, warn starts with what was found, unlimited goes on. Under the default list what is left in directories of \
+            dependencies is no error.",
         bwrap: "scans before the start.",
         none: NO_SCAN,
         guesses: &["hidden_scan_overflow", "hidden_overflow", "overflow"],
@@ -349,8 +352,8 @@ pub const FIELDS: [Field; 39] = [
         kind: Kind::Size(Size::PAGE.least()),
         default: "1G",
         unit: "bytes",
-        about: "The size of each private directory in memory (/tmp, HOME, /dev/shm), as with --tmp-size; at least one page (4K). \
-            K, M, G and T are powers of 1024.",
+        about: "The size of each private directory in memory (/tmp, HOME, /dev/shm, /var/tmp where that is another one), as with \
+            --tmp-size; at least one page (4K). K, M, G and T are powers of 1024. It bounds bytes, not the number of files.",
         bwrap: "bounds each; needs a bubblewrap with --size (0.7.0).",
         none: NOT_WRITES,
         guesses: &["tmpfs_size", "tmp", "tmp_limit", "tmpdir_size"],

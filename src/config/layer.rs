@@ -8,11 +8,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::backend::Backend;
-use crate::policy::hidden::{DEFAULT_MAX_ENTRIES, Overflow, Shown};
+use crate::policy::hidden::{DEFAULT_MAX_ENTRIES, Hidden, Overflow, Shown};
 use crate::policy::limits::OutputOverflow;
 use crate::policy::{
-    BackendChoice, EnvEntry, EnvPolicy, FileRules, Grant, Hidden, Limits, Network, NewSession, Origin, PathRule,
-    Policy, Protection,
+    BackendChoice, EnvEntry, EnvPolicy, FileRules, Grant, Limits, Network, NewSession, Origin, PathRule, Policy,
+    Protection,
 };
 
 /// A single setting and who decided it.
@@ -36,8 +36,8 @@ impl<T> Set<T> {
 pub struct Layer {
     /// Backends in the order to try.
     pub backends: Option<Set<Vec<Backend>>>,
-    /// Gaps accepted by name.
-    pub accepted_gaps: BTreeSet<Protection>,
+    /// Gaps accepted by name, and who did.
+    pub accepted_gaps: BTreeMap<Protection, Origin>,
     /// Grants.
     pub grants: Vec<Grant>,
     /// Masks.
@@ -58,8 +58,8 @@ pub struct Layer {
     pub env: Vec<EnvEntry>,
     /// Whether the default allowlist applies.
     pub env_defaults: Option<Set<bool>>,
-    /// Descriptors to keep.
-    pub keep_fds: BTreeSet<i32>,
+    /// Descriptors to keep, and who asked.
+    pub keep_fds: BTreeMap<i32, Origin>,
     /// Pass the jobserver on.
     pub keep_jobserver: Option<Set<bool>>,
     /// Session and controlling terminal.
@@ -68,6 +68,8 @@ pub struct Layer {
     pub kill_after: Option<Set<Duration>>,
     /// Names that begin with a dot and stay visible; a later list replaces an earlier one.
     pub hidden_shown: Option<Set<Shown>>,
+    /// Names that options add to that list.
+    pub hidden_added: BTreeSet<OsString>,
     /// How many directory entries the scan for hidden names looks at.
     pub hidden_max_entries: Option<Set<u64>>,
     /// What happens at that number.
@@ -125,6 +127,7 @@ impl Layer {
             new_session: higher.new_session.or(self.new_session),
             kill_after: higher.kill_after.or(self.kill_after),
             hidden_shown: higher.hidden_shown.or(self.hidden_shown),
+            hidden_added: self.hidden_added.into_iter().chain(higher.hidden_added).collect(),
             hidden_max_entries: higher.hidden_max_entries.or(self.hidden_max_entries),
             hidden_overflow: higher.hidden_overflow.or(self.hidden_overflow),
             hidden_recursive: higher.hidden_recursive.or(self.hidden_recursive),
@@ -147,6 +150,7 @@ impl Layer {
 pub fn merge(layers: impl IntoIterator<Item = Layer>) -> Policy {
     let merged = layers.into_iter().fold(Layer::default(), Layer::under);
     let asked = asked(&merged);
+    let shown = shown(merged.hidden_shown, &merged.hidden_added);
     let mut origins = BTreeMap::new();
     let mut decided = Decided { origins: &mut origins };
     Policy {
@@ -181,7 +185,7 @@ pub fn merge(layers: impl IntoIterator<Item = Layer>) -> Policy {
             overflow: decided.or("output_overflow", merged.output_overflow, OutputOverflow::default()),
         },
         hidden: Hidden {
-            shown: decided.or("cwd_allow_hidden", merged.hidden_shown, Shown::All),
+            shown: decided.or("cwd_allow_hidden", shown, Shown::by_default()),
             max_entries: decided.or("cwd_hidden_scan_max_entries", merged.hidden_max_entries, DEFAULT_MAX_ENTRIES),
             overflow: decided.or("cwd_hidden_scan_overflow", merged.hidden_overflow, Overflow::Error),
             recursive: decided.or("cwd_hidden_scan_recursive", merged.hidden_recursive, true),
@@ -207,10 +211,13 @@ impl Decided<'_> {
     }
 }
 
-/// The names that a policy leaves to us.
-#[must_use]
-pub fn default_shown() -> Shown {
-    Shown::Names(crate::policy::hidden::DEFAULT_SHOWN.iter().map(OsString::from).collect())
+/// The names of a list, and those that were typed besides.
+fn shown(list: Option<Set<Shown>>, added: &BTreeSet<OsString>) -> Option<Set<Shown>> {
+    if added.is_empty() {
+        return list;
+    }
+    let list = list.map_or_else(Shown::by_default, |set| set.value);
+    Some(Set::new(list.and(added), Origin::Flag("--show-hidden")))
 }
 
 /// The protections that the sources ask for in so many words.

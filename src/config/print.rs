@@ -44,10 +44,10 @@ pub fn toml(policy: &Policy) -> String {
                     line(&mut out, &format!("{key}.{name}"), &quoted(value), origins.get(index).copied());
                 }
             }
-            Value::List(items) if !items.is_empty() && items.len() == origins.len() => {
+            value if value.items().len() == origins.len() && !origins.is_empty() => {
                 out.extend([key, " = [\n"]);
-                for (item, origin) in items.iter().zip(origins) {
-                    out.extend(["    ", &quoted(item), ","]);
+                for (item, origin) in value.items().iter().zip(origins) {
+                    out.extend(["    ", item, ","]);
                     comment(&mut out, Some(origin));
                     out.push('\n');
                 }
@@ -237,14 +237,22 @@ impl Entries {
 }
 
 impl Value {
+    /// The items of a list as they are written.
+    fn items(&self) -> Vec<String> {
+        match self {
+            Self::List(items) => items.iter().map(|item| quoted(item)).collect(),
+            Self::Integers(items) => items.iter().map(ToString::to_string).collect(),
+            Self::Boolean(_) | Self::Integer(_) | Self::Text(_) | Self::Table(_) => Vec::new(),
+        }
+    }
+
     /// As JSON, on one line or indented. What is no table is TOML as well.
     fn json(&self, out: &mut String, style: Style) {
         match self {
             Self::Boolean(value) => out.push_str(if *value { "true" } else { "false" }),
             Self::Integer(number) => out.push_str(&number.to_string()),
             Self::Text(text) => out.push_str(&quoted(text)),
-            Self::List(items) => bracket(out, ['[', ']'], style, items.iter().map(|item| quoted(item))),
-            Self::Integers(items) => bracket(out, ['[', ']'], style, items.iter().map(ToString::to_string)),
+            Self::List(_) | Self::Integers(_) => bracket(out, ['[', ']'], style, self.items().into_iter()),
             Self::Table(pairs) => {
                 let colon = if style == Style::Compact { ":" } else { ": " };
                 let pairs = pairs.iter().map(|(name, value)| [&quoted(name), colon, &quoted(value)].concat());
@@ -307,6 +315,8 @@ fn item_origins<'a>(policy: &'a Policy, document: &Document, key: &str) -> Vec<&
     // The document has the rules in their order, the last ones in the table.
     let (words, values) = policy.env.rules.split_at(document.env.len().min(policy.env.rules.len()));
     match key {
+        "allow_gaps" => policy.accepted_gaps.values().collect(),
+        "keep_fds" => policy.keep_fds.values().collect(),
         "mask_paths" => rules(&policy.files.masks),
         "protect_paths" => rules(&policy.files.protects),
         "allow_unix_socket_paths" => rules(&policy.allow_sockets),

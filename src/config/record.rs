@@ -9,11 +9,11 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 
-use super::layer::{Layer, Set, default_shown};
+use super::layer::{Layer, Set};
 use super::payload::{Generation, Record};
 use crate::backend::Backend;
 use crate::policy::env::{EnvEntry, EnvName, EnvRule, TEMPORARY, exactly};
-use crate::policy::hidden::Shown;
+use crate::policy::hidden::{ALL_NAMES, Shown};
 use crate::policy::{Access, Grant, Missing, Network, NewSession, Origin, PathRule, Policy, Protection};
 
 /// A record as a layer, and what a careful caller should hear of.
@@ -74,12 +74,10 @@ pub fn layer(record: Record) -> Result<(Layer, Vec<String>)> {
         ..Layer::default()
     };
     layer.masks.extend(rules(credential_source_paths));
-    let shown = match cwd_allow_hidden {
-        None => default_shown(),
-        Some(names) if names.iter().any(|name| name == "*") => Shown::All,
-        Some(names) => Shown::Names(names.into_iter().collect()),
-    };
-    layer.hidden_shown = Some(Set::new(shown, origin()));
+    let shown = cwd_allow_hidden.map(|names| {
+        if names.iter().any(|name| name == ALL_NAMES) { Shown::All } else { Shown::only(names.into_iter().collect()) }
+    });
+    layer.hidden_shown = shown.map(|shown| Set::new(shown, origin()));
     match spawn_env_allowlist {
         None => warnings
             .push("the payload names no variables (spawn_env_allowlist is null): the default list passes".into()),
@@ -91,7 +89,7 @@ pub fn layer(record: Record) -> Result<(Layer, Vec<String>)> {
     }
     if backend == Backend::None {
         // An inactive record says so about everything: its defaults ask for nothing that `none` would have to refuse.
-        layer.hidden_shown = Some(Set::new(Shown::All, origin()));
+        layer.hidden_shown = None;
     }
     Ok((layer, warnings))
 }
@@ -157,10 +155,12 @@ pub fn record(policy: &Policy) -> Result<Record> {
         copy_on_write_namespace: None,
         copy_on_write_roots: Vec::new(),
         credential_source_paths: None,
-        cwd_allow_hidden: Some(match &hidden.shown {
-            Shown::All => vec!["*".into()],
-            Shown::Names(names) => names.iter().cloned().collect(),
-        }),
+        cwd_allow_hidden: match &hidden.shown {
+            Shown::All => Some(vec![ALL_NAMES.into()]),
+            Shown::Names(names) if !names.default => Some(names.listed.iter().cloned().collect()),
+            Shown::Names(names) if names.listed.is_empty() => None,
+            Shown::Names(_) => bail!("a payload has no place for hidden names beside the default list"),
+        },
         cwd_hidden_scan_max_entries: NonZero::new(hidden.max_entries).unwrap_or(NonZero::<u64>::MIN),
         cwd_hidden_scan_overflow: hidden.overflow,
         cwd_hidden_scan_recursive: hidden.recursive,

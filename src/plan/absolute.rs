@@ -1,12 +1,12 @@
 //! A policy with every path made absolute, as it is printed: so that it means the same wherever it is read back.
 //!
-//! Looks at the host's files only to take `..` out of a path that has one.
+//! Looks at the host's files only to take `..`, or a slash at the end, out of a path that has one.
 
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use super::build::expand;
-use super::links::{beyond, walk};
+use super::links::{asks_for_directory, beyond, walk};
 use super::resolve::workdir;
 use crate::error::{Error, Kind, Result};
 use crate::host::Host;
@@ -30,11 +30,18 @@ pub fn absolute(policy: &Policy, host: &Host) -> Result<Policy> {
 }
 
 fn without_dots(path: &Path) -> Result<PathBuf> {
-    if !path.components().any(|part| part == Component::ParentDir) {
-        return Ok(path.components().collect());
-    }
     let refuse =
         |reason: &str| Error::text(Kind::Policy, format!("cannot resolve path '{}': {reason}", path.display()));
+    if !path.components().any(|part| part == Component::ParentDir) {
+        // The slash at the end is not printed: what it asks for is looked at now.
+        if asks_for_directory(path)
+            && let Err(error) = walk(path)
+            && error.kind() == io::ErrorKind::NotADirectory
+        {
+            return Err(refuse(&describe(&error)));
+        }
+        return Ok(path.components().collect());
+    }
     match walk(path) {
         Ok(found) => Ok(found.end),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {

@@ -1,6 +1,11 @@
 //! What every view holds: the parts of the host that programs need to start, and the places that are never shown.
 //!
-//! Lists and nothing else; `resolve` puts them into the view.
+//! Lists, and how a name is looked up in them; `resolve` puts them into the view.
+
+use std::ffi::OsStr;
+use std::path::Path;
+
+use crate::policy::hidden;
 
 /// Top-level system directories. On a merged `/usr` most are links, which are reproduced as links.
 pub const SYSTEM: &[&str] = &["usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32"];
@@ -65,8 +70,20 @@ pub const ROOT_SECRETS: &[(&str, &str)] = &[
     ("etc/ssh/ssh_host_rsa_key", "private keys"),
 ];
 
-/// Places below HOME that hold credentials: hidden below any wider grant, shown by a grant of the place itself.
+/// Places that hold credentials, each with what they are. Below HOME they are known by path and hidden under any wider grant;
+/// elsewhere the scan finds them, at any depth of a grant. A grant of the place itself shows it. One `*` at the end of a name
+/// stands for any text; names of the default list, such as `.env.example`, are never meant.
+///
+/// With `~/` in front a place is one in HOME only: elsewhere the name belongs to settings that a project cannot do without.
+///
+/// Only names with a dot in front, or below one: by other names (`credentials.json`, `id_rsa`) go as many examples and test
+/// data as secrets, and an empty file in their place would break what is tested.
 pub const SECRETS: &[(&str, &str)] = &[
+    (".env", "passwords and tokens of an application"),
+    (".env.*", "passwords and tokens of an application"),
+    (".envrc", "passwords and tokens of a shell"),
+    (".secrets", "passwords and tokens"),
+    (".htpasswd", "password hashes"),
     (".ssh", "private keys"),
     (".gnupg", "private keys"),
     (".aws", "cloud credentials"),
@@ -82,7 +99,7 @@ pub const SECRETS: &[(&str, &str)] = &[
     (".config/glab-cli", "tokens of the GitLab client"),
     (".config/hub", "tokens of the GitHub client"),
     (".npmrc", "registry tokens"),
-    (".yarnrc.yml", "registry tokens"),
+    ("~/.yarnrc.yml", "registry tokens"),
     (".pypirc", "registry passwords"),
     (".cargo/credentials", "registry tokens"),
     (".cargo/credentials.toml", "registry tokens"),
@@ -90,7 +107,7 @@ pub const SECRETS: &[(&str, &str)] = &[
     (".composer/auth.json", "registry tokens"),
     (".m2/settings.xml", "repository passwords"),
     (".m2/settings-security.xml", "repository passwords"),
-    (".gradle/gradle.properties", "repository passwords"),
+    ("~/.gradle/gradle.properties", "repository passwords"),
     (".terraform.d/credentials.tfrc.json", "cloud credentials"),
     (".boto", "cloud credentials"),
     (".s3cfg", "cloud credentials"),
@@ -135,4 +152,142 @@ pub const SECRETS: &[(&str, &str)] = &[
     (".node_repl_history", "what was typed, passwords included"),
     (".sqlite_history", "what was typed, passwords included"),
     (".python_history", "what was typed, passwords included"),
+    (".irb_history", "what was typed, passwords included"),
+    (".Rhistory", "what was typed, passwords included"),
+    (".Renviron", "passwords and tokens of a session"),
+    (".dockercfg", "registry credentials"),
+    (".kubeconfig", "cluster credentials"),
+    ("~/.bundle/config", "registry passwords"),
+    (".config/hcloud", "cloud credentials"),
+    (".config/helm/registry", "registry credentials"),
+    (".config/scaleway", "cloud credentials"),
+    (".ansible/vault_password", "passwords"),
+    (".terraformrc", "cloud credentials"),
+    (".vault_password", "passwords"),
+    (".dbt/profiles.yml", "database passwords"),
+    (".snowflake", "database passwords"),
+    (".snowsql", "database passwords"),
+    (".serverlessrc", "cloud credentials"),
+    (".rclone.conf", "cloud credentials"),
+    (".smbcredentials", "passwords of hosts"),
 ];
+
+/// So many directories a place of [`SECRETS`] has at most above its last name.
+pub const DEEPEST_SECRET: usize = 2;
+
+/// Begins a place of [`SECRETS`] that is one in HOME only.
+pub const HOME: &str = "~/";
+
+/// Directories below HOME in which toolchains and package managers keep what they have fetched: a hundred thousand files, full of
+/// hidden names that the tools themselves need, and no secret but those of [`SECRETS`]. Under the default list a grant of one is
+/// not searched; the working directory always is.
+pub const TOOLS: &[&str] = &[
+    ".asdf",
+    ".bun",
+    ".cabal",
+    ".cache",
+    ".cargo",
+    ".conda",
+    ".deno",
+    ".fnm",
+    ".g",
+    ".gem",
+    ".ghcup",
+    ".goenv",
+    ".gradle",
+    ".gvm",
+    ".ivy2",
+    ".jabba",
+    ".jdks",
+    ".jenv",
+    ".juliaup",
+    ".konan",
+    ".local/lib",
+    ".local/pipx",
+    ".local/go",
+    ".local/share",
+    ".m2",
+    ".mix",
+    ".nodenv",
+    ".npm",
+    ".nuget",
+    ".nvm",
+    ".opam",
+    ".pnpm-store",
+    ".pub-cache",
+    ".pyenv",
+    ".rbenv",
+    ".rustup",
+    ".rvm",
+    ".sbt",
+    ".sdkman",
+    ".stack",
+    ".virtualenvs",
+    ".volta",
+    ".yarn",
+    "anaconda3",
+    "go/bin",
+    "go/pkg",
+    "mambaforge",
+    "miniconda3",
+    "miniforge3",
+    "n",
+    "sdk",
+];
+
+/// What [`SECRETS`] says of `name` in `directory`: what is in it, or nothing.
+#[must_use]
+pub fn secret(directory: &Path, name: &OsStr) -> Option<&'static str> {
+    let fits = |place: &str| {
+        let mut parts = place.rsplit('/');
+        let last = parts.next().unwrap_or_default();
+        let above = directory.ancestors().map(Path::file_name);
+        !place.starts_with(HOME)
+            && hidden::matches(last, name.as_encoded_bytes())
+            && parts.zip(above).all(|(part, above)| above.is_some_and(|above| above == part))
+    };
+    let (_, what) = SECRETS.iter().find(|(place, _)| fits(place))?;
+    (!hidden::is_default(name)).then_some(what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_known_at_any_depth_and_by_whole_names() {
+        for (directory, name, expected) in [
+            ("/w", ".ssh", true),
+            ("/w/a/b", ".netrc", true),
+            ("/w", ".env", true),
+            ("/w", ".env.production", true),
+            ("/w", ".env.example", false),
+            ("/w", ".env.sample", false),
+            ("/w", ".env.template", false),
+            ("/w", ".environment", false),
+            ("/w", "env", false),
+            ("/w/.config", "gh", true),
+            ("/w/x/.config", "gcloud", true),
+            ("/w/config", "gh", false),
+            ("/w", "gh", false),
+            ("/", "gh", false),
+            ("/w/.cargo", "credentials.toml", true),
+            ("/w/.cargo", "config.toml", false),
+            ("/w/.local/share", "keyrings", true),
+            ("/w/share", "keyrings", false),
+        ] {
+            assert_eq!(secret(Path::new(directory), OsStr::new(name)).is_some(), expected, "{directory} {name}");
+        }
+    }
+
+    #[test]
+    fn every_secret_is_below_a_dot_once_and_off_the_default_list() {
+        let mut seen = std::collections::BTreeSet::new();
+        for (place, what) in SECRETS {
+            assert!(seen.insert(place), "{place} twice");
+            assert!(place.trim_start_matches(HOME).starts_with('.') && !what.is_empty(), "{place}");
+            assert!(!hidden::is_default(OsStr::new(place)), "{place}");
+            assert!(place.trim_start_matches(HOME).matches('/').count() <= DEEPEST_SECRET, "{place}");
+        }
+    }
+}

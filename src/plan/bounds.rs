@@ -1,7 +1,9 @@
 //! Who holds the limits on a whole tree: a control group, a resource limit, or nobody here.
 
 use super::resolve::{Attempt, Lost};
+use super::view::View;
 use crate::backend::Backend;
+use crate::diagnose::NO_GROUP;
 use crate::host::Host;
 use crate::policy::{Limits, Policy, Protection};
 use crate::stage::cgroup::{self, Group, Mechanism, Wants};
@@ -21,13 +23,22 @@ const COUNTS_APART: (u32, u32) = (5, 14);
 
 impl Bounds {
     /// Adds to `lost` what cannot be had on this host.
-    pub(super) fn find(policy: &Policy, backend: Backend, host: &Host, attempt: Attempt, lost: &mut Lost) -> Self {
+    pub(super) fn find(
+        policy: &Policy,
+        backend: Backend,
+        host: &Host,
+        attempt: Attempt,
+        view: &View,
+        lost: &mut Lost,
+    ) -> Self {
         let mut limits = policy.limits.clone();
         let mut procs_by_rlimit = false;
         let mut wants = Wants::default();
         let find = |wants: &Wants| {
             if attempt.ungrouped {
                 Err("making one failed".to_owned())
+            } else if let Some(place) = cgroup::places().into_iter().find(|place| view.lets_write_in(place)) {
+                Err(format!("a write grant covers the control groups in '{}'", place.display()))
             } else {
                 cgroup::find(wants, host, backend.has_view())
             }
@@ -94,7 +105,7 @@ pub fn keeper(backend: Backend, host: &Host, wants: &Wants) -> Result<Keeper, St
 }
 
 fn no_group(why: &str) -> String {
-    format!("no control group can be made: {why}")
+    format!("{NO_GROUP}: {why}")
 }
 
 /// Whether a resource limit set inside counts the processes of the sandbox and no others, and holds for this user.

@@ -5,12 +5,15 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::os::unix::fs::FileTypeExt;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Component, Components, Path, PathBuf};
 
+use nix::unistd::AccessFlags;
+
+use super::Create;
 use super::base;
 use super::env::{Jobserver, jobserver};
 use super::hidden::{self, Ground, Scan};
-use super::links::{Link, Walk, beyond, reason, walk, walk_from};
+use super::links::{Link, Walk, asks_for_directory, beyond, reason, walk, walk_from};
 use super::target::{Needed, Target};
 use super::view::{FileKind, Own, Rule, View};
 use crate::error::{Error, Kind, Result};
@@ -28,25 +31,36 @@ fn readable(path: &Path) -> bool {
 
 /// A view in the making.
 pub(super) struct Builder<'a> {
-    host: &'a Host,
-    workdir: &'a Path,
+    pub(super) host: &'a Host,
+    pub(super) workdir: &'a Path,
     /// What is known so far.
     pub view: View,
     /// Directories to make on the host.
-    pub create: Vec<PathBuf>,
+    pub create: Vec<Create>,
     /// What explains surprises.
     pub notes: Vec<String>,
+    /// What git on the host would obey and what does not exist: see [`super::Plan::absent`].
+    pub absent: Vec<PathBuf>,
 }
 
 /// `~` and relative paths made absolute; links and `..` stay.
 pub(crate) fn expand(path: &Path, host: &Host, base: Option<&Path>) -> Result<PathBuf> {
     let refuse =
         |reason: &str| Err(Error::text(Kind::Policy, format!("cannot resolve path '{}': {reason}", path.display())));
+    // Without `.`, but with a slash at the end: it asks for a directory.
+    let below = |base: &Path, parts: Components| {
+        let parts = base.components().chain(parts);
+        let mut whole: PathBuf = parts.filter(|part| *part != Component::CurDir).collect();
+        if asks_for_directory(path) {
+            whole.push("");
+        }
+        whole
+    };
     let mut parts = path.components();
     if let Some(Component::Normal(first)) = parts.next() {
         if first == "~" {
             return match &host.home {
-                Some(home) => Ok(home.join(parts.as_path())),
+                Some(home) => Ok(below(home, parts)),
                 None => refuse("there is no home directory"),
             };
         }
@@ -55,15 +69,15 @@ pub(crate) fn expand(path: &Path, host: &Host, base: Option<&Path>) -> Result<Pa
         }
     }
     match base {
-        _ if path.is_absolute() => Ok(path.to_owned()),
-        Some(base) => Ok(base.join(path)),
+        _ if path.is_absolute() => Ok(below(path, Path::new("").components())),
+        Some(base) => Ok(below(base, path.components())),
         None => refuse("it is relative and there is no working directory"),
     }
 }
 
 impl<'a> Builder<'a> {
     pub fn new(host: &'a Host, workdir: &'a Path) -> Self {
-        Self { host, workdir, view: View::default(), create: Vec::new(), notes: Vec::new() }
+        Self { host, workdir, view: View::default(), create: Vec::new(), notes: Vec::new(), absent: Vec::new() }
     }
 
     /// Everything the policy says about paths.
@@ -118,7 +132,7 @@ impl<'a> Builder<'a> {
                         self.notes.push(format!("'{}' ({option}) does not exist and is left out", path.display()));
                         Ok(())
                     }
-                    Missing::Create => self.create(&path).map_err(refuse),
+                    Missing::Create => self.create(&path, option).map_err(|reason| refuse(&reason)),
                     Missing::Refuse => Err(hinted(refuse(&reason(&path, &error)), if_missing(grant))),
                 };
             }
@@ -144,12 +158,47 @@ impl<'a> Builder<'a> {
     }
 
     /// A write grant of a directory that is still to be made.
-    fn create(&mut self, path: &Path) -> std::result::Result<(), &'static str> {
-        let (links, made) = place(path)?;
+    fn create(&mut self, path: &Path, origin: &Origin) -> std::result::Result<(), String> {
+        let Place { links, path, first } = place(path)?;
+        // What cannot be made is a mistake, and found before anything is tried.
+        if let Some(above) = first.parent() {
+            nix::unistd::access(above, AccessFlags::W_OK | AccessFlags::X_OK).map_err(|errno| {
+                let reason = crate::sys::process::reason(errno as i32);
+                format!("no directory can be made in '{}': {reason}", above.display())
+            })?;
+        }
         self.links(&links);
-        self.view.add(&made, Rule::Write, FileKind::Directory);
-        self.create.push(made);
+        self.view.add(&path, Rule::Write, FileKind::Directory);
+        self.create.push(Create { path, first, origin: origin.clone() });
         Ok(())
+    }
+
+    /// What is to be made for a run without a view.
+    pub fn missing(&mut self, policy: &Policy) -> Result<()> {
+        let wanted = policy.files.grants.iter().filter(|grant| grant.missing == Missing::Create);
+        for grant in wanted {
+            let path = expand(&grant.path, self.host, Some(self.workdir))?;
+            if walk(&path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+                self.grant(grant)?;
+            }
+        }
+        // There is none that they could be rules of.
+        self.view = View::default();
+        Ok(())
+    }
+
+    /// What a rule about `path` covers, and the links that lead there; `None` when there is no such thing. What is to be made
+    /// is there by the time the rule holds.
+    fn covered(&self, path: &Path) -> io::Result<Option<(Vec<Link>, PathBuf, FileKind)>> {
+        match walk(path) {
+            Ok(found) => Ok(Some((found.links, found.end, FileKind::of(&found.metadata)))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let place =
+                    place(path).ok().filter(|place| self.create.iter().any(|made| made.path.starts_with(&place.path)));
+                Ok(place.map(|place| (place.links, place.path, FileKind::Directory)))
+            }
+            Err(error) => Err(error),
+        }
     }
 
     fn allow_socket(&mut self, rule: &PathRule) -> Result<()> {
@@ -175,19 +224,15 @@ impl<'a> Builder<'a> {
             Error::text(Kind::Policy, format!("cannot hide '{}' ({option}): {reason}", written.path.display()))
         };
         let path = expand(&written.path, self.host, Some(self.workdir))?;
-        let found = match walk(&path) {
-            Ok(found) => found,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                beyond(&path).map_err(refuse)?;
-                self.notes.push(format!("'{}' ({option}) does not exist: nothing to hide", path.display()));
-                return Ok(());
-            }
-            Err(error) => return Err(refuse(&describe(&error))),
+        let Some((_, end, kind)) = self.covered(&path).map_err(|error| refuse(&describe(&error)))? else {
+            beyond(&path).map_err(refuse)?;
+            self.notes.push(format!("'{}' ({option}) does not exist: nothing to hide", path.display()));
+            return Ok(());
         };
-        if found.end == Path::new("/") || reserved(&found.end) {
+        if end == Path::new("/") || reserved(&end) {
             return Err(refuse("the sandbox cannot start without it"));
         }
-        self.view.add(&found.end, rule, FileKind::of(&found.metadata));
+        self.view.add(&end, rule, kind);
         Ok(())
     }
 
@@ -197,30 +242,26 @@ impl<'a> Builder<'a> {
             Error::text(Kind::Policy, format!("cannot protect '{}' ({option}): {reason}", rule.path.display()))
         };
         let path = expand(&rule.path, self.host, Some(self.workdir))?;
-        let found = match walk(&path) {
-            Ok(found) => found,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                beyond(&path).map_err(refuse)?;
-                self.notes.push(format!(
-                    "'{}' ({option}) does not exist: the target can make it where it may write",
-                    path.display()
-                ));
-                return Ok(());
-            }
-            Err(error) => return Err(refuse(&describe(&error))),
+        let Some((links, end, kind)) = self.covered(&path).map_err(|error| refuse(&describe(&error)))? else {
+            beyond(&path).map_err(refuse)?;
+            self.notes.push(format!(
+                "'{}' ({option}) does not exist: the target can make it where it may write",
+                path.display()
+            ));
+            return Ok(());
         };
-        for link in &found.links {
+        for link in &links {
             // The link itself cannot be a mount point: whoever can write its directory puts something else there.
             if link.at.parent().is_some_and(|parent| self.view.writable(parent)) {
                 return Err(refuse(&format!(
                     "'{}' is a link to '{}' in a directory that can be written, so the name can be given to something else",
                     link.at.display(),
-                    found.end.display()
+                    end.display()
                 )));
             }
         }
-        if self.view.writable(&found.end) {
-            self.view.add(&found.end, Rule::Protect, FileKind::of(&found.metadata));
+        if self.view.writable(&end) {
+            self.view.add(&end, Rule::Protect, kind);
         } else {
             self.notes.push(format!("'{}' ({option}) cannot be written anyway", path.display()));
         }
@@ -268,18 +309,19 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// Names that begin with a dot, below everything that is shown because a wider directory is. `known` is what an earlier
-    /// attempt of this call has found.
+    /// Names that begin with a dot, below everything that is shown because a wider directory is, and what git needs. `known` is
+    /// what an earlier attempt of this call has found.
     pub fn hidden(&mut self, rule: &Hidden, known: Option<&Scan>) -> Result<Scan> {
-        let Shown::Names(shown) = &rule.shown else {
+        let Shown::Names(names) = &rule.shown else {
             self.view.drop_hidden_protects();
+            let tops: Vec<_> = self.view.write_grants().map(Path::to_owned).collect();
+            self.repositories(&tops)?;
             return Ok(Scan::default());
         };
         let home = self.host.home.as_deref().and_then(|home| walk(home).ok()).map(|found| found.end);
-        let (ground, whole) = Ground::of(&self.view, self.workdir, home.as_deref());
         let mut scan = match known {
             Some(known) => known.clone(),
-            None => hidden::scan(&ground, rule, shown)?,
+            None => hidden::scan(&Ground::of(&self.view, self.workdir, home.as_deref(), names), rule, names)?,
         };
         scan.look_again();
         // Whoever starts in a hidden directory, or in one that a hidden link leads to, means that directory.
@@ -287,22 +329,21 @@ impl<'a> Builder<'a> {
             let rule = if self.view.writable(self.workdir) { Rule::Write } else { Rule::Workdir };
             self.view.add(self.workdir, rule, FileKind::Directory);
         }
-        let mut count = 0;
+        let mut hidden = Vec::new();
         for (path, kind) in scan.present() {
             if self.view.shows(path) {
                 self.view.hide_name(path, kind);
-                count += 1;
+                hidden.push(path);
             }
         }
         self.view.drop_hidden_protects();
-        if whole {
-            self.notes.push(
-                "of a grant of '/' only HOME and the working directory are searched for names that begin with a dot"
-                    .into(),
-            );
-        }
-        if count > 0 {
-            self.notes.push(format!("{count} names that begin with a dot are hidden, by one mount each"));
+        self.repositories(&scan.repositories)?;
+        self.notes.extend(scan.note.clone());
+        if !hidden.is_empty() {
+            self.notes.push(format!(
+                "names that begin with a dot are hidden, --show-hidden NAME shows one: {}",
+                hidden::list(hidden.iter().copied())
+            ));
         }
         let linked = scan.linked().count();
         if let Some(first) = scan.linked().next() {
@@ -346,7 +387,7 @@ impl<'a> Builder<'a> {
     }
 
     /// The working directory, read-only, unless a rule speaks of it.
-    fn start_directory(&mut self, secrets: &[Place]) -> Result<()> {
+    fn start_directory(&mut self, secrets: &[Secret]) -> Result<()> {
         let workdir = self.workdir;
         let typed_below = |place: &Path| self.view.decides(workdir).is_some_and(|(at, _)| at.starts_with(place));
         if let Some(place) = secrets.iter().find(|place| workdir.starts_with(&place.end) && !typed_below(&place.end)) {
@@ -359,7 +400,7 @@ impl<'a> Builder<'a> {
                     place.what
                 ),
             )
-            .hint("--read . shows it, -C DIR starts elsewhere"));
+            .hint(format!("--read '{}' shows it, -C DIR starts elsewhere", workdir.display())));
         }
         if let Some(at) = self.view.hidden_by(workdir) {
             return Err(Error::text(
@@ -371,9 +412,9 @@ impl<'a> Builder<'a> {
                 ),
             )
             .hint(if at == workdir {
-                "-C DIR starts elsewhere"
+                "-C DIR starts elsewhere".to_owned()
             } else {
-                "-C DIR starts elsewhere, --read . shows it"
+                format!("-C DIR starts elsewhere, --read '{}' shows it", workdir.display())
             }));
         }
         let own = ["/", "/tmp", "/var/tmp"].iter().any(|path| workdir == Path::new(path)) || reserved(workdir);
@@ -390,7 +431,7 @@ impl<'a> Builder<'a> {
             Ok(found) if found.metadata.is_dir() => (found.end, found.links, true),
             Ok(_) => return self.notes.push(format!("HOME, '{}', is not a directory", home.display())),
             Err(_) => match place(home) {
-                Ok((links, end)) => (end, links, false),
+                Ok(place) => (place.path, place.links, false),
                 Err(reason) => return self.notes.push(format!("no private HOME, '{}': {reason}", home.display())),
             },
         };
@@ -407,14 +448,14 @@ impl<'a> Builder<'a> {
     }
 
     /// Well-known places of secrets and control sockets that exist on this host.
-    fn secret_places(&self) -> Vec<Place> {
+    fn secret_places(&self) -> Vec<Secret> {
         let mut places = Vec::new();
         let mut look = |directory: &Path, name: &str, what: &'static str| {
             // Most do not exist: one look each.
             if std::fs::symlink_metadata(directory.join(name)).is_ok()
                 && let Ok(found) = walk_from(directory, Path::new(name))
             {
-                places.push(Place { kind: FileKind::of(&found.metadata), end: found.end, what });
+                places.push(Secret { kind: FileKind::of(&found.metadata), end: found.end, what });
             }
         };
         // HOME is the caller's word; the user database may know another home, in which the same secrets lie.
@@ -423,7 +464,7 @@ impl<'a> Builder<'a> {
             self.host.home.iter().chain(&listed).filter_map(|home| walk(home).ok()).map(|found| found.end).collect();
         for home in homes {
             for (name, what) in base::SECRETS {
-                look(&home, name, what);
+                look(&home, name.strip_prefix(base::HOME).unwrap_or(name), what);
             }
         }
         if let Some(cargo) = self.host.variable("CARGO_HOME").and_then(|cargo| walk(Path::new(cargo)).ok()) {
@@ -518,17 +559,28 @@ fn hinted(error: Error, hint: Option<&str>) -> Error {
     }
 }
 
-/// Where `path`, which does not exist, would be made: without links, and the links that lead there.
-fn place(path: &Path) -> std::result::Result<(Vec<Link>, PathBuf), &'static str> {
+/// Where something that does not exist would be made.
+struct Place {
+    /// The links that lead there.
+    links: Vec<Link>,
+    /// Without links.
+    path: PathBuf,
+    /// The highest part of it that does not exist.
+    first: PathBuf,
+}
+
+/// Where `path`, which does not exist, would be made.
+fn place(path: &Path) -> std::result::Result<Place, &'static str> {
     let (found, rest) = beyond(path)?;
-    if rest.components().next().is_some_and(|name| std::fs::symlink_metadata(found.end.join(name)).is_ok()) {
+    let first = found.end.join(rest.iter().next().unwrap_or_default());
+    if std::fs::symlink_metadata(&first).is_ok() {
         return Err("a link that leads nowhere");
     }
-    Ok((found.links, found.end.join(rest)))
+    Ok(Place { links: found.links, path: found.end.join(rest), first })
 }
 
 /// A place of secrets on this host.
-struct Place {
+struct Secret {
     /// Without links.
     end: PathBuf,
     kind: FileKind,

@@ -356,6 +356,7 @@ impl<'a> Pruning<'a> {
         }
         let hidden = entries.iter().filter(|entry| !(self.inputs.visible)(entry)).count();
         if hidden > 0 {
+            // Not which: they are the value of a variable.
             self.out.notes.push(format!("entries of PATH that are not in the view: {hidden}"));
         }
         if entries.is_empty() {

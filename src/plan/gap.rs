@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use crate::backend::Backend;
+use crate::diagnose;
 use crate::error::{Error, Kind, Result};
 use crate::policy::hidden::Shown;
 use crate::policy::protection::Strength;
@@ -57,7 +58,7 @@ pub fn gaps(policy: &Policy, backend: Backend, lost: &[(Protection, Cow<str>)]) 
         if !needed(policy, protection) {
             continue;
         }
-        let accepted = policy.accepted_gaps.contains(&protection);
+        let accepted = policy.accepted_gaps.contains_key(&protection);
         let only_default = backend == Backend::None && !policy.asked.contains(&protection);
         if !accepted && !only_default {
             refused.push((protection, missing.clone()));
@@ -69,9 +70,13 @@ pub fn gaps(policy: &Policy, backend: Backend, lost: &[(Protection, Cow<str>)]) 
     }
     let words: Vec<_> = refused.iter().map(|(protection, _)| protection.word()).collect();
     let reasons: Vec<_> = refused.iter().map(|(protection, missing)| format!("{protection} ({missing})")).collect();
-    Err(Error::text(
+    let error = Error::text(
         Kind::Gap,
         format!("cannot enforce what was asked for with backend '{backend}': {}", reasons.join(", ")),
     )
-    .hint(format!("--allow-gap {} accepts that", words.join(","))))
+    .hint(format!("--allow-gap {} accepts that", words.join(",")));
+    match refused.iter().find_map(|(protection, missing)| diagnose::without_group(*protection, missing)) {
+        Some(remedy) => Err(error.hint(remedy)),
+        None => Err(error),
+    }
 }

@@ -45,12 +45,14 @@ pub fn walk_from(start: &Path, path: &Path) -> io::Result<Walk> {
     let mut metadata = None;
     let mut links = Vec::new();
     while let Some(name) = todo.pop() {
-        if name == ".." {
+        if name == ".." || name == "." {
             if metadata.as_ref().is_some_and(|found: &fs::Metadata| !found.is_dir()) {
                 return Err(io::Error::from_raw_os_error(libc::ENOTDIR));
             }
-            end.pop();
-            metadata = None;
+            if name == ".." {
+                end.pop();
+                metadata = None;
+            }
             continue;
         }
         end.push(&name);
@@ -79,8 +81,8 @@ pub fn walk_from(start: &Path, path: &Path) -> io::Result<Walk> {
 
 /// The deepest directory above `path`, which does not exist, and what is missing below it.
 ///
-/// What is missing has no `..`: whoever writes `missing/../x` may mean `x`, and the system finds nothing by that name.
-pub fn beyond(path: &Path) -> Result<(Walk, &Path), &'static str> {
+/// What is missing has no `.`, and no `..`: whoever writes `missing/../x` may mean `x`, and the system finds nothing by that name.
+pub fn beyond(path: &Path) -> Result<(Walk, PathBuf), &'static str> {
     let nothing = "no such file or directory";
     let (above, found) = path.ancestors().skip(1).find_map(|above| Some((above, walk(above).ok()?))).ok_or(nothing)?;
     let rest = path.strip_prefix(above).map_err(|_| nothing)?;
@@ -90,7 +92,14 @@ pub fn beyond(path: &Path) -> Result<(Walk, &Path), &'static str> {
     if rest.components().any(|part| part == Component::ParentDir) {
         return Err("'..' below a directory that does not exist");
     }
-    Ok((found, rest))
+    let names = rest.components().filter(|part| matches!(part, Component::Normal(_)));
+    Ok((found, names.collect()))
+}
+
+/// Whether the system takes `path` only for a directory, by the slash at its end.
+#[must_use]
+pub fn asks_for_directory(path: &Path) -> bool {
+    matches!(path.as_os_str().as_encoded_bytes(), [.., b'/'] | [.., b'/', b'.'])
 }
 
 /// The link on the way of `path` that leads nowhere, in words: what a person has to look at when nothing is found.
@@ -109,13 +118,16 @@ pub fn reason(path: &Path, error: &io::Error) -> String {
     format!("{}{link}", describe(error))
 }
 
-/// The names of `path` with the first one last; `.` and the root are left out.
+/// The names of `path` with the first one last; the root and `.` are left out, but for a `.` that stands for a slash at the end.
 fn reversed(path: &Path) -> Vec<OsString> {
     let mut names: Vec<OsString> = path
         .components()
         .filter(|part| matches!(part, Component::Normal(_) | Component::ParentDir))
         .map(|part| part.as_os_str().to_owned())
         .collect();
+    if asks_for_directory(path) {
+        names.push(".".into());
+    }
     names.reverse();
     names
 }
@@ -136,17 +148,29 @@ mod tests {
         symlink(top.join("l/b"), top.join("m")).unwrap();
         symlink("loop", top.join("loop")).unwrap();
         symlink("nowhere", top.join("dangling")).unwrap();
-        for path in ["a/b/f", "l/b/f", "m/f", "m/../b/f", "l/./b//f", "l/b/.."] {
+        symlink("a/b/f/", top.join("slashed")).unwrap();
+        for path in
+            ["a/b/f", "l/b/f", "m/f", "m/../b/f", "l/./b//f", "l/b/..", "a/", "l/", "l/.", "m//", "./m/./", "a/b/../"]
+        {
             let walked = walk(&top.join(path)).unwrap();
             assert_eq!(walked.end, fs::canonicalize(top.join(path)).unwrap(), "{path}");
         }
         let links = walk(&top.join("m/f")).unwrap().links;
         assert_eq!(links.len(), 2);
         assert_eq!(links[1], Link { at: top.join("l"), text: "a".into() });
-        for (path, errno) in
-            [("loop", libc::ELOOP), ("dangling", libc::ENOENT), ("a/b/f/x", libc::ENOTDIR), ("a/b/f/..", libc::ENOTDIR)]
-        {
+        for (path, errno) in [
+            ("loop", libc::ELOOP),
+            ("dangling", libc::ENOENT),
+            ("dangling/", libc::ENOENT),
+            ("a/b/f/x", libc::ENOTDIR),
+            ("a/b/f/..", libc::ENOTDIR),
+            ("a/b/f/", libc::ENOTDIR),
+            ("m/f//", libc::ENOTDIR),
+            ("m/f/.", libc::ENOTDIR),
+            ("slashed", libc::ENOTDIR),
+        ] {
             assert_eq!(walk(&top.join(path)).unwrap_err().raw_os_error(), Some(errno), "{path}");
+            assert_eq!(fs::canonicalize(top.join(path)).unwrap_err().raw_os_error(), Some(errno), "{path}");
         }
     }
 }

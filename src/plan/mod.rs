@@ -8,16 +8,18 @@ pub mod bounds;
 mod build;
 pub mod env;
 pub mod gap;
+mod git;
 pub mod hidden;
 mod image;
 pub mod links;
 pub mod resolve;
 pub mod target;
+pub mod trace;
 pub mod view;
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub use absolute::absolute;
@@ -27,10 +29,12 @@ pub use resolve::resolve;
 pub use view::MountOp;
 
 use crate::backend::Backend;
-use crate::policy::{Limits, Network};
+use crate::policy::{Limits, Network, Origin};
 use crate::stage::cgroup::Mechanism;
 use env::Environment;
 use target::Target;
+use trace::Trace;
+use view::View;
 
 /// One run under one backend, decided to the last detail.
 #[derive(Debug)]
@@ -48,8 +52,18 @@ pub struct Plan {
     pub environment: Environment,
     /// Mount operations in order; empty when the backend has no view of its own.
     pub view: Vec<MountOp>,
-    /// Directories to make on the host first.
-    pub create: Vec<PathBuf>,
+    /// Masks among them that the inner stage mounts, when there are many: to bubblewrap each costs a descriptor and a look at all
+    /// other mounts.
+    pub covers: BTreeSet<PathBuf>,
+    /// The rules that they carry out, for whoever has to explain them.
+    pub rules: View,
+    /// How the target is traced, if it is.
+    pub trace: Option<Trace>,
+    /// Directories to make on the host first; the view counts them as there.
+    pub create: Vec<Create>,
+    /// Files in write grants that git on the host would obey and that do not exist: nothing can be mounted there, so what the
+    /// target makes of them is taken away after the run.
+    pub absent: Vec<PathBuf>,
     /// What the inner stage has to find at these paths before it starts the target.
     pub checks: Vec<Check>,
     /// Names that the scan found, hidden in the view.
@@ -80,13 +94,49 @@ pub struct Plan {
     pub notes: Vec<String>,
 }
 
+/// A directory that is still to be made on the host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Create {
+    /// Where: absolute, without links.
+    pub path: PathBuf,
+    /// The highest directory on the way that does not exist.
+    pub first: PathBuf,
+    /// Who wants it.
+    pub origin: Origin,
+}
+
 impl Plan {
+    /// The mount operations that are left to the launcher program, in order.
+    pub fn by_launcher(&self) -> impl Iterator<Item = &MountOp> {
+        self.view.iter().filter(|op| match op {
+            MountOp::EmptyFile { at } | MountOp::Tmpfs { at, .. } | MountOp::ReadOnly { at } => {
+                !self.covers.contains(at)
+            }
+            MountOp::Dir { .. }
+            | MountOp::Link { .. }
+            | MountOp::Bind { .. }
+            | MountOp::Copy { .. }
+            | MountOp::Proc { .. }
+            | MountOp::Dev { .. }
+            | MountOp::Queues { .. } => true,
+        })
+    }
+
+    /// Leaves out of the view what lies in directories that are still to be made: for whoever tries the plan and makes nothing.
+    pub fn without_created(&mut self) {
+        let create = &self.create;
+        self.view.retain(|op| !create.iter().any(|made| op.at().starts_with(&made.first)));
+    }
+
     /// Places inside that the target can write, the sandbox's own included.
-    pub fn walls(&self) -> impl Iterator<Item = &std::path::Path> {
+    pub fn walls(&self) -> impl Iterator<Item = &Path> {
         self.view.iter().filter_map(|op| match op {
-            MountOp::Bind { at, write: true, .. } | MountOp::Proc { at } | MountOp::Dev { at } => Some(at.as_path()),
+            MountOp::Bind { at, write: true, .. }
+            | MountOp::Proc { at }
+            | MountOp::Dev { at }
+            | MountOp::Queues { at } => Some(at.as_path()),
             // Read-only by its own mount, and needed for `/proc/self`.
-            MountOp::Bind { at, .. } if at == std::path::Path::new("/proc") => Some(at.as_path()),
+            MountOp::Bind { at, .. } if at == Path::new("/proc") => Some(at.as_path()),
             MountOp::Tmpfs { at, mode, .. } if *mode != view::MASK_MODE => Some(at.as_path()),
             MountOp::Bind { .. }
             | MountOp::Tmpfs { .. }
@@ -100,22 +150,41 @@ impl Plan {
 
     /// Whether the target can write what the host has at `path`, which is absolute and without links.
     #[must_use]
-    pub fn lets_write(&self, path: &std::path::Path) -> bool {
-        // Deeper places come later.
-        let deciding = self.view.iter().rfind(|op| match op {
+    pub fn lets_write(&self, path: &Path) -> bool {
+        matches!(self.deciding(path), Some((_, MountOp::Bind { write: true, .. })))
+    }
+
+    /// Whether the target sees what the host has at `path`, which is absolute and without links.
+    #[must_use]
+    pub fn shows(&self, path: &Path) -> bool {
+        matches!(self.deciding(path), Some((_, MountOp::Bind { .. } | MountOp::Copy { .. })))
+    }
+
+    /// Whether the target can give the name `path`, absolute and without links before its last part, to something else.
+    #[must_use]
+    pub fn lets_rename(&self, path: &Path) -> bool {
+        // What is mounted on cannot be renamed or removed (EBUSY, rename(2)).
+        let held = self.deciding(path).is_some_and(|(at, _)| at == path);
+        !held && path.parent().is_some_and(|parent| self.lets_write(parent))
+    }
+
+    /// The last operation that says what is at `path`, and its place. Deeper places come later.
+    fn deciding(&self, path: &Path) -> Option<(&Path, &MountOp)> {
+        let mut places = self.view.iter().filter_map(|op| match op {
             MountOp::Tmpfs { at, .. }
             | MountOp::Bind { at, .. }
             | MountOp::Copy { at, .. }
             | MountOp::Proc { at }
             | MountOp::Dev { at }
-            | MountOp::EmptyFile { at } => path.starts_with(at),
-            MountOp::Dir { .. } | MountOp::Link { .. } | MountOp::ReadOnly { .. } => false,
+            | MountOp::Queues { at }
+            | MountOp::EmptyFile { at } => Some((at.as_path(), op)),
+            MountOp::Dir { .. } | MountOp::Link { .. } | MountOp::ReadOnly { .. } => None,
         });
-        matches!(deciding, Some(MountOp::Bind { write: true, .. }))
+        places.rfind(|(at, _)| path.starts_with(at))
     }
 
     /// Places of the host that the target can write.
-    pub fn writable(&self) -> impl Iterator<Item = &std::path::Path> {
+    pub fn writable(&self) -> impl Iterator<Item = &Path> {
         self.view.iter().filter_map(|op| match op {
             MountOp::Bind { from, write: true, device: false, .. } => Some(from.as_path()),
             MountOp::Bind { .. }
@@ -125,6 +194,7 @@ impl Plan {
             | MountOp::Copy { .. }
             | MountOp::Proc { .. }
             | MountOp::Dev { .. }
+            | MountOp::Queues { .. }
             | MountOp::EmptyFile { .. }
             | MountOp::ReadOnly { .. } => None,
         })

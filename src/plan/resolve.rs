@@ -13,7 +13,8 @@ use super::build::Builder;
 use super::env::{self, Inputs, Jobserver};
 use super::hidden::Scan;
 use super::links::{reason, walk};
-use super::target::Search;
+use super::target::{Search, Target};
+use super::trace::{self, Trace};
 use super::view::{Own, Rule, View};
 use super::{Check, Plan, absolute, gap, target};
 use crate::backend::Backend;
@@ -24,11 +25,15 @@ use crate::policy::fs::DEFAULT_TMP_SIZE;
 use crate::policy::{Network, NewSession, Policy, Protection};
 use crate::sys;
 
+/// So many masks are left to the launcher program: below that they cost less than one more mount namespace.
+const FEW: usize = 24;
+
 /// Protections that a backend has in general and that are missing here, each with what is lost.
 pub type Lost = Vec<(Protection, Cow<'static, str>)>;
 
 /// What differs between two attempts to start the same policy.
 #[derive(Clone, Copy, Debug)]
+#[allow(clippy::struct_excessive_bools, reason = "facts that have nothing to do with each other")]
 pub struct Attempt {
     /// No new `/proc` can be mounted here: show the host's.
     pub host_processes: bool,
@@ -36,11 +41,15 @@ pub struct Attempt {
     pub ungrouped: bool,
     /// What the `bwrap` at hand can do.
     pub features: Features,
+    /// Whether the target is to be traced.
+    pub trace: bool,
+    /// The inner stage cannot mount here: leave every mask to the launcher program.
+    pub bare: bool,
 }
 
 impl Default for Attempt {
     fn default() -> Self {
-        Self { host_processes: false, ungrouped: false, features: Features::ALL }
+        Self { host_processes: false, ungrouped: false, features: Features::ALL, trace: false, bare: false }
     }
 }
 
@@ -72,6 +81,7 @@ pub fn resolve(
     } else {
         // What cannot be resolved is a mistake, whoever would have held it.
         absolute(policy, host)?;
+        builder.missing(policy)?;
     }
     let mut hidden = Scan::default();
     let target = target::resolve(&Search { word, path: &path, workdir: &workdir })?;
@@ -84,12 +94,17 @@ pub fn resolve(
         builder.view.pin();
         builder.program(&target)?;
     }
-    let Builder { view, create, notes: built, .. } = builder;
+    let trace =
+        if attempt.trace { trace(&mut builder, has_view, host, &workdir, &target, argv, &mut warnings) } else { None };
+    let Builder { view, create, notes: built, absent, .. } = builder;
     notes.extend(built);
     warnings.extend(hidden.warning.clone());
 
     let mut lost = lost(attempt, scope_sockets);
-    let Bounds { limits, cgroup, procs_by_rlimit } = Bounds::find(policy, backend, host, attempt, &mut lost);
+    if let Some(what) = reopened(host, policy.keep_fds.keys()).filter(|_| has_view) {
+        lost.push((Protection::FilesWrite, what.into()));
+    }
+    let Bounds { limits, cgroup, procs_by_rlimit } = Bounds::find(policy, backend, host, attempt, &view, &mut lost);
     let gaps = gap::gaps(policy, backend, &lost)?;
     let tmp = has_view.then(|| temporary(&view));
     let visible = |path: &Path| !has_view || walk(path).is_ok_and(|found| view.shows(&found.end));
@@ -118,6 +133,8 @@ pub fn resolve(
         let words: Vec<_> = gaps.iter().map(|gap| gap.protection).collect();
         warnings.push(format!("backend 'none' isolates nothing; not enforced: {}", words.join(", ")));
     }
+    let masks = if attempt.bare { BTreeSet::new() } else { view.last_masks() };
+    let covers = if masks.len() > FEW { masks } else { BTreeSet::new() };
     warn_of_hard_links(&view, host.image.as_deref(), &mut warnings);
     Ok(Plan {
         backend,
@@ -128,7 +145,11 @@ pub fn resolve(
         } else {
             Vec::new()
         },
+        covers,
+        rules: view,
+        trace,
         create,
+        absent,
         hidden,
         environment,
         network: policy.network,
@@ -146,6 +167,34 @@ pub fn resolve(
         target,
         workdir,
     })
+}
+
+/// How `target` is traced. Without a tracer, or where a mask hides it, the run goes on without, since it restricts no less.
+fn trace(
+    builder: &mut Builder,
+    has_view: bool,
+    host: &Host,
+    workdir: &Path,
+    target: &Target,
+    argv: &[OsString],
+    warnings: &mut Vec<String>,
+) -> Option<Trace> {
+    let path = host.variable("PATH");
+    let Some(strace) = trace::find(&target::path_entries(path), workdir) else {
+        warnings.push("there is no strace in PATH: the command runs untraced".into());
+        return None;
+    };
+    let trace = Trace::new(&strace, target, argv, path);
+    if has_view && let Err(error) = builder.program(&strace) {
+        warnings.push(format!("the command runs untraced: {error}"));
+        return None;
+    }
+    warnings.push(
+        "--trace: the command may trace its processes and read their memory in this run, which is refused otherwise; it runs \
+         slower, and inherits one more descriptor"
+            .into(),
+    );
+    Some(trace)
 }
 
 /// The directory in which the target starts, without links; it must be there and be searchable.
@@ -187,6 +236,18 @@ fn lost(attempt: Attempt, scope_sockets: bool) -> Lost {
     lost
 }
 
+/// A file that the target gets for reading, and could open again for writing where Landlock does not keep it from that.
+fn reopened<'a>(host: &Host, kept: impl IntoIterator<Item = &'a i32>) -> Option<String> {
+    if sys::landlock::binds_writing(sys::landlock::version()) {
+        return None;
+    }
+    let streams = (0..3).zip(host.inherited.closed).filter(|(_, closed)| !closed).map(|(number, _)| number);
+    let number = streams.chain(kept.into_iter().copied()).find(|number| sys::fd::could_be_written_anew(*number))?;
+    Some(format!(
+        "descriptor {number} is a file open for reading; without Landlock ABI 2 it can be written by its name in /proc"
+    ))
+}
+
 /// Where temporary files go: `/tmp`, unless a rule took that away.
 fn temporary(view: &View) -> &'static Path {
     let tmp = Path::new("/tmp");
@@ -221,13 +282,10 @@ fn refuse_directories(host: &Host) -> Result<()> {
 
 /// The descriptors that cross; each must be open.
 fn keep_fds(policy: &Policy, host: &Host, warnings: &mut Vec<String>) -> Result<BTreeSet<i32>> {
-    let mut keep = policy.keep_fds.clone();
-    if let Some(closed) = keep.iter().find(|fd| !sys::fd::is_open(**fd)) {
-        return Err(Error::text(
-            Kind::Policy,
-            format!("cannot keep descriptor {closed} (--keep-fd, keep_fds): it is not open"),
-        ));
+    if let Some((closed, origin)) = policy.keep_fds.iter().find(|(fd, _)| !sys::fd::is_open(**fd)) {
+        return Err(Error::text(Kind::Policy, format!("cannot keep descriptor {closed} ({origin}): it is not open")));
     }
+    let mut keep: BTreeSet<i32> = policy.keep_fds.keys().copied().collect();
     if policy.keep_jobserver {
         match host.variable("MAKEFLAGS").and_then(env::jobserver) {
             Some(Jobserver::Pipe { read, write }) if [read, write].iter().all(|fd| sys::fd::is_open(*fd)) => {

@@ -119,13 +119,32 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
+/// What a word that is no program may have been meant as.
+fn mistaken(word: &OsStr) -> Option<&'static str> {
+    let bytes = word.as_bytes();
+    let equals = bytes.iter().position(|&byte| byte == b'=');
+    if let Some(at) = equals
+        && crate::policy::env::is_name(&bytes[..at])
+    {
+        return Some("a variable is set by '-e NAME=VALUE'");
+    }
+    let blank = bytes.iter().any(u8::is_ascii_whitespace);
+    blank.then_some("COMMAND is one word and its arguments others; a line of shell is run by: sh -c 'LINE'")
+}
+
 impl From<Fault> for Error {
     fn from(fault: Fault) -> Self {
         let text = fault.to_string();
         match fault {
             Fault::NotFound { word, beside: true } => Self::text(Kind::NotFound, text)
                 .hint(format!("the working directory is not searched; type './{}'", word.display())),
-            Fault::NotFound { .. } => Self::text(Kind::NotFound, text),
+            Fault::NotFound { word, beside: false } => {
+                let error = Self::text(Kind::NotFound, text);
+                match mistaken(&word) {
+                    Some(hint) => error.hint(hint),
+                    None => error,
+                }
+            }
             Fault::NotExecutable { .. } => Self::text(Kind::NotExecutable, text),
             Fault::InterpreterMissing { interpreter, .. } => {
                 let error = Self::text(Kind::NotExecutable, text);

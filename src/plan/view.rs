@@ -60,6 +60,11 @@ pub enum MountOp {
         /// Where.
         at: PathBuf,
     },
+    /// The POSIX message queues of the new namespace: Landlock lets nobody write to one that lies below no place it was told.
+    Queues {
+        /// Where.
+        at: PathBuf,
+    },
     /// An empty read-only file over a file of the host.
     EmptyFile {
         /// Where.
@@ -70,6 +75,25 @@ pub enum MountOp {
         /// Where.
         at: PathBuf,
     },
+}
+
+impl MountOp {
+    /// The path inside that it is about.
+    #[must_use]
+    pub fn at(&self) -> &Path {
+        match self {
+            Self::Tmpfs { at, .. }
+            | Self::Dir { at }
+            | Self::Link { at, .. }
+            | Self::Bind { at, .. }
+            | Self::Copy { at, .. }
+            | Self::Proc { at }
+            | Self::Dev { at }
+            | Self::Queues { at }
+            | Self::EmptyFile { at }
+            | Self::ReadOnly { at } => at,
+        }
+    }
 }
 
 /// What holds at a path. Later variants win at the same path.
@@ -258,6 +282,12 @@ impl View {
         self.decides(path).is_some_and(|(_, rule)| rule.writable())
     }
 
+    /// Whether the host's file at `path`, or one below it, can be written.
+    #[must_use]
+    pub fn lets_write_in(&self, path: &Path) -> bool {
+        self.writable(path) || self.entries.iter().any(|(at, entry)| at.starts_with(path) && entry.rule.writable())
+    }
+
     /// Hides a name that begins with a dot, unless it is granted. A protect of it goes: there is nothing left to write.
     pub fn hide_name(&mut self, at: &Path, kind: FileKind) {
         if self.entries.get(at).is_some_and(Entry::only_protects) {
@@ -361,7 +391,11 @@ impl View {
                 Rule::Own(Own::Proc) => ops.push(MountOp::Proc { at }),
                 Rule::Own(Own::Dev) => {
                     seal.push(at.clone());
+                    let queues = at.join("mqueue");
                     ops.push(MountOp::Dev { at });
+                    if kernel_has_queues() {
+                        ops.push(MountOp::Queues { at: queues });
+                    }
                 }
                 Rule::Own(Own::SecondTmp) if !self.has_entries_below(&at) => {
                     ops.push(MountOp::Link { at, text: "/tmp".into() });
@@ -386,8 +420,23 @@ impl View {
         ops
     }
 
+    /// Masks over something of the host below which nothing is shown: they can be mounted after all else, in any order.
+    #[must_use]
+    pub fn last_masks(&self) -> BTreeSet<PathBuf> {
+        let last =
+            |at: &PathBuf, entry: &Entry| entry.rule.hides() && !self.on_own_file_system(at) && !self.shows_below(at);
+        self.entries.iter().filter(|(at, entry)| last(at, entry)).map(|(at, _)| at.clone()).collect()
+    }
+
     fn has_entries_below(&self, at: &Path) -> bool {
         self.entries.range(at.to_owned()..).nth(1).is_some_and(|(below, _)| below.starts_with(at))
+    }
+
+    /// Whether the way to something that is there leads through `at`.
+    #[must_use]
+    pub fn leads_on(&self, at: &Path) -> bool {
+        let mut below = self.entries.range(at.to_owned()..).take_while(|(below, _)| below.starts_with(at));
+        below.any(|(below, entry)| below != at && !entry.rule.hides())
     }
 
     /// Whether anything below `at` has to have a place.
@@ -424,4 +473,9 @@ impl View {
             rule => Some((at.as_path(), rule.shows_host())),
         })
     }
+}
+
+/// Whether this kernel knows POSIX message queues; a mount of them would fail without.
+fn kernel_has_queues() -> bool {
+    std::fs::read_to_string("/proc/filesystems").is_ok_and(|list| list.lines().any(|line| line == "nodev\tmqueue"))
 }

@@ -1,7 +1,7 @@
 //! Which variables may reach the target, as written.
 //!
 //! Words and files become rules here, checked once. Nothing here knows the caller's environment: `plan::env` applies the
-//! rules. Error texts never hold a value that came from a file.
+//! rules. Error texts never hold a value: they end up in logs.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -14,9 +14,6 @@ use super::Origin;
 
 /// How every internal variable of ours begins; such a name is refused in every form.
 pub const INTERNAL_PREFIX: &str = "SANDBOX_RUN_";
-
-/// A value longer than this is left out when an error quotes the word it was typed in.
-const QUOTED_VALUE_MAX: usize = 16;
 
 /// One word about the environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -108,7 +105,7 @@ impl fmt::Display for EnvName {
 }
 
 impl EnvRule {
-    /// Reads `NAME`, `NAME=VALUE` or `PREFIX_*`; the error quotes the word.
+    /// Reads `NAME`, `NAME=VALUE` or `PREFIX_*`; the error quotes the word up to the `=`.
     ///
     /// The first `=` ends the name. The value is any bytes but NUL, and may be empty.
     pub fn parse(word: &OsStr) -> Result<Self> {
@@ -238,16 +235,20 @@ fn checked_prefix(word: &[u8]) -> std::result::Result<String, Fault> {
     Ok(text.to_owned())
 }
 
-/// A word for a message: whole while short, without its value once that is as long as secrets are.
+/// A word for a message: up to its `=`, since nobody can tell from a value whether it is a secret.
 struct Quoted<'a>(&'a OsStr);
 
 impl fmt::Display for Quoted<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = self.0.to_string_lossy();
-        match text.split_once('=') {
-            Some((name, value)) if value.len() > QUOTED_VALUE_MAX => write!(f, "{name}=…"),
-            _ => f.write_str(&text),
-        }
+        f.write_str(&without_value(&self.0.to_string_lossy()))
+    }
+}
+
+/// `text` up to its first `=`, with a sign for what follows there.
+pub(crate) fn without_value(text: &str) -> Cow<'_, str> {
+    match text.split_once('=') {
+        Some((name, value)) if !value.is_empty() => Cow::Owned(format!("{name}=…")),
+        _ => Cow::Borrowed(text),
     }
 }
 
@@ -310,9 +311,7 @@ mod tests {
 
     #[test]
     fn a_bad_word_is_quoted() {
-        for word in
-            ["1A", "A B", "A-B=x", "", "=x", "A*", "*_X", "A*B", "*", "_*", "A_**", "1_*", "A_*B", "A*=x", "A =x"]
-        {
+        for word in ["1A", "A B", "A-B=", "", "=", "A*", "*_X", "A*B", "*", "_*", "A_**", "1_*", "A_*B", "A*=", "A ="] {
             let text = fault(word);
             assert!(text.contains(&format!("'{word}'")), "{text}");
             assert!(!text.ends_with('.') && text.starts_with("cannot "), "{text}");
@@ -321,9 +320,17 @@ mod tests {
     }
 
     #[test]
-    fn a_long_value_is_not_quoted() {
-        let text = fault("MY-TOKEN=0123456789abcdef0123456789abcdef");
-        assert!(text.contains("'MY-TOKEN=…'") && !text.contains("0123"), "{text}");
+    fn a_value_is_not_quoted() {
+        for name in ["MY-TOKEN", "1A", "API KEY", "A_*", "SANDBOX_RUN_X", "A\n", ""] {
+            for value in ["s3c", "s3c=", "s3c\0", "=s3c", "s3c0123456789abcdef0123456789abcdef"] {
+                let text = fault(format!("{name}={value}"));
+                assert!(text.contains(&format!("'{name}=…'")) && !text.contains("s3c"), "{text}");
+            }
+        }
+        let text = fault("A=s3c\0");
+        assert!(text.contains("'A=…'") && !text.contains("s3c"), "{text}");
+        let text = format!("{:#}", EnvName::parse("A=s3c").unwrap_err());
+        assert!(text.contains("'A=…'") && !text.contains("s3c"), "{text}");
     }
 
     #[test]

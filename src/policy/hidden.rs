@@ -1,7 +1,11 @@
 //! Which names that begin with a dot are visible below the working directory and grants.
 
+mod shown;
+
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
+
+pub use shown::{DEFAULT_SHOWN, matches};
 
 /// What to do when a scan reaches its limit before its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +24,7 @@ impl Overflow {
 
     /// The word in files and on the command line.
     #[must_use]
-    pub fn word(self) -> &'static str {
+    pub const fn word(self) -> &'static str {
         match self {
             Self::Error => "error",
             Self::Warn => "warn",
@@ -34,14 +38,82 @@ impl Overflow {
 pub enum Shown {
     /// Every name: nothing is scanned.
     All,
-    /// These, each a single path component.
-    Names(BTreeSet<OsString>),
+    /// These.
+    Names(Names),
 }
+
+/// A list of names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Names {
+    /// Whether those of [`DEFAULT_SHOWN`] belong to it.
+    pub default: bool,
+    /// The others, each a single path component.
+    pub listed: BTreeSet<OsString>,
+}
+
+impl Names {
+    /// Whether `name` is on the list.
+    #[must_use]
+    pub fn contains(&self, name: &OsStr) -> bool {
+        self.listed.contains(name) || (self.default && shown::is_default(name.as_encoded_bytes()))
+    }
+}
+
+impl Shown {
+    /// What holds when nobody says anything: the list of [`DEFAULT_SHOWN`].
+    #[must_use]
+    pub fn by_default() -> Self {
+        Self::Names(Names { default: true, listed: BTreeSet::new() })
+    }
+
+    /// Exactly these.
+    #[must_use]
+    pub fn only(listed: BTreeSet<OsString>) -> Self {
+        Self::Names(Names { default: false, listed })
+    }
+
+    /// These, and what `self` shows.
+    #[must_use]
+    pub fn and(self, more: &BTreeSet<OsString>) -> Self {
+        match self {
+            Self::All => Self::All,
+            Self::Names(_) if more.contains(OsStr::new(ALL_NAMES)) => Self::All,
+            Self::Names(mut names) => {
+                names.listed.extend(more.iter().cloned());
+                Self::Names(names)
+            }
+        }
+    }
+}
+
+/// Stands for every name in a list.
+pub const ALL_NAMES: &str = "*";
 
 /// Whether a file of this name is hidden at all.
 #[must_use]
 pub fn is_hidden(name: &OsStr) -> bool {
     name.as_encoded_bytes().starts_with(b".")
+}
+
+/// Whether `name` stays visible when nobody says which do.
+#[must_use]
+pub fn is_default(name: &OsStr) -> bool {
+    shown::is_default(name.as_encoded_bytes())
+}
+
+/// Whether `name` can be listed: a single part of a path that begins with a dot, or [`ALL_NAMES`].
+pub fn check_name(name: &OsStr) -> Result<(), String> {
+    let separated = name.as_encoded_bytes().iter().any(|&byte| std::path::is_separator(char::from(byte)));
+    if separated || name.is_empty() || name == "." || name == ".." {
+        return Err(format!("'{}' is not the name of a file: a single part of a path", name.display()));
+    }
+    if !is_hidden(name) && name != ALL_NAMES {
+        return Err(format!(
+            "'{}' shows nothing: hidden names begin with a dot, and '{ALL_NAMES}' alone stands for all of them",
+            name.display()
+        ));
+    }
+    Ok(())
 }
 
 /// The rule about hidden names.
@@ -51,7 +123,8 @@ pub struct Hidden {
     pub shown: Shown,
     /// How many directory entries a scan looks at.
     pub max_entries: u64,
-    /// What happens at that number.
+    /// What happens at that number. Under the default list it is no error when only directories of dependencies are left: there
+    /// may be hundreds of thousands of files in them, and no secret of the user's.
     pub overflow: Overflow,
     /// Whether directories below the top of each scanned place are looked at as well.
     pub recursive: bool,
@@ -59,25 +132,3 @@ pub struct Hidden {
 
 /// How many directory entries a scan looks at when nothing else was asked for.
 pub const DEFAULT_MAX_ENTRIES: u64 = 50_000;
-
-/// Names that stay visible when a policy leaves the list to us: what tools need and what holds no secret by custom.
-pub const DEFAULT_SHOWN: &[&str] = &[
-    ".cargo",
-    ".clang-format",
-    ".dockerignore",
-    ".editorconfig",
-    ".eslintrc.json",
-    ".git",
-    ".gitattributes",
-    ".github",
-    ".gitignore",
-    ".gitlab-ci.yml",
-    ".gitmodules",
-    ".node-version",
-    ".nvmrc",
-    ".prettierrc",
-    ".python-version",
-    ".ruby-version",
-    ".tool-versions",
-    ".venv",
-];

@@ -165,6 +165,19 @@ impl Limit {
     /// All of them, the one that explains an end best first.
     pub const ALL: [Self; 6] = [Self::Time, Self::Output, Self::Memory, Self::Cpu, Self::FileSize, Self::Procs];
 
+    /// What has happened when we ended a run for it.
+    #[must_use]
+    pub fn reached(self) -> &'static str {
+        match self {
+            Self::Time => "its time is over (--timeout)",
+            Self::Output => "it wrote more than it may (--max-output)",
+            Self::Memory => "there was no memory left for it (--memory)",
+            Self::Cpu => "its processor time is over (--cpu-time)",
+            Self::FileSize => "a file became too large (--max-file-size)",
+            Self::Procs => "it had too many processes (--max-procs)",
+        }
+    }
+
     /// The word in results.
     #[must_use]
     pub fn word(self) -> &'static str {

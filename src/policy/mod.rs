@@ -82,8 +82,8 @@ pub struct BackendChoice {
 pub struct Policy {
     /// Backends to try, in order.
     pub backends: BackendChoice,
-    /// Protections whose absence was accepted by name.
-    pub accepted_gaps: BTreeSet<Protection>,
+    /// Protections whose absence was accepted by name, and who did.
+    pub accepted_gaps: BTreeMap<Protection, Origin>,
     /// Protections that were asked for in so many words, not only by default: `none` refuses these.
     pub asked: BTreeSet<Protection>,
     /// Grants, masks and protects.
@@ -98,8 +98,8 @@ pub struct Policy {
     pub env: EnvPolicy,
     /// Working directory as written; `None` is the caller's.
     pub workdir: Option<PathBuf>,
-    /// Descriptors above 2 that cross into the target under their own numbers.
-    pub keep_fds: BTreeSet<i32>,
+    /// Descriptors above 2 that cross into the target under their own numbers, and who asked.
+    pub keep_fds: BTreeMap<i32, Origin>,
     /// Pass the jobserver of `make` on (`MAKEFLAGS` and what it names).
     pub keep_jobserver: bool,
     /// Session and controlling terminal.

@@ -18,12 +18,22 @@ impl Size {
     /// The size of a memory page: no file system holds anything in less.
     pub const PAGE: Floor = Floor::new(4096, "is less than one page (4K)");
 
+    /// The largest size that the kernel has a number for: of files, and of file systems in memory.
+    pub const MAX: Self = Self(i64::MAX.cast_unsigned());
+
+    /// A number of bytes, or the reason against it, to stand behind what was written.
+    pub fn new(bytes: u64) -> Result<Self, &'static str> {
+        if bytes > Self::MAX.0 { Err(TOO_LARGE) } else { Ok(Self(bytes)) }
+    }
+
     /// The number of bytes.
     #[must_use]
     pub fn bytes(self) -> u64 {
         self.0
     }
 }
+
+const TOO_LARGE: &str = "is more than 63 bits of bytes";
 
 impl FromStr for Size {
     type Err = BadUnit;
@@ -41,10 +51,10 @@ impl FromStr for Size {
         if digits.is_empty() {
             return Err(BadUnit::not_a_size(text));
         }
+        let bad = |what| BadUnit { text: text.to_owned(), what, meant: None };
         // Only too many digits can make this fail.
-        let too_large = || BadUnit { text: text.to_owned(), what: "is more than 64 bits of bytes" };
-        let count = digits.parse::<u64>().map_err(|_| too_large())?;
-        count.checked_mul(1 << shift).map(Self).ok_or_else(too_large)
+        let count = digits.parse::<u64>().map_err(|_| bad(TOO_LARGE))?;
+        Self::new(count.saturating_mul(1 << shift)).map_err(bad)
     }
 }
 
@@ -119,29 +129,62 @@ fn split_number(text: &str, belongs: impl Fn(char) -> bool) -> (&str, &str) {
     text.split_at(text.find(|c| !belongs(c)).unwrap_or(text.len()))
 }
 
-/// The text is not a size or not a duration; displays with the text in quotes.
+/// The text is not a size or not a duration; displays with the text in quotes and, where there is one, what was meant.
 #[derive(Debug)]
 pub struct BadUnit {
     text: String,
     what: &'static str,
+    meant: Option<String>,
 }
 
 impl BadUnit {
     fn not_a_size(text: &str) -> Self {
         let what = "is not a size (a whole number of bytes, or with K, M, G, T, KiB, MiB, GiB, TiB)";
-        Self { text: text.to_owned(), what }
+        let meant = likely::<Size>(text, |unit| {
+            let first = unit.to_ascii_uppercase().chars().next()?;
+            let known = ["", "B", "I", "IB"].contains(&&*unit[1..].to_ascii_uppercase());
+            (known && "KMGT".contains(first)).then(|| first.to_string())
+        });
+        Self { text: text.to_owned(), what, meant }
     }
 
     fn not_a_duration(text: &str) -> Self {
-        let what = "is not a duration (a number of seconds, or with ms, s, m, h)";
-        Self { text: text.to_owned(), what }
+        let what = "is not a duration (one number and one unit of ms, s, m, h; seconds without)";
+        let meant = likely::<Span>(text, |unit| {
+            let unit = match unit.to_ascii_lowercase().as_str() {
+                "ms" | "msec" | "msecs" | "millis" | "milliseconds" => "ms",
+                "s" | "sec" | "secs" | "second" | "seconds" => "s",
+                // Not `M`, which could be a month.
+                "min" | "mins" | "minute" | "minutes" => "m",
+                "h" | "hr" | "hrs" | "hour" | "hours" => "h",
+                _ => return None,
+            };
+            Some(unit.to_owned())
+        });
+        Self { text: text.to_owned(), what, meant }
     }
 }
 
 impl fmt::Display for BadUnit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "'{}' {}", self.text, self.what)
+        write!(f, "'{}' {}", self.text, self.what)?;
+        match &self.meant {
+            Some(meant) => write!(f, ": did you mean '{meant}'?"),
+            None => Ok(()),
+        }
     }
+}
+
+/// The text with the unit that `unit` takes its own for, if that is then a value; blanks between both are left out.
+fn likely<T: FromStr>(text: &str, unit: impl Fn(&str) -> Option<String>) -> Option<String> {
+    let (number, written) = split_number(text, |c| c.is_ascii_digit() || c == '.');
+    let written = written.trim_start_matches(' ');
+    if number.is_empty() || written.is_empty() || !written.is_ascii() {
+        return None;
+    }
+    let likely = format!("{number}{}", unit(written)?);
+    // The same text again would be asked about for ever.
+    (likely != text && likely.parse::<T>().is_ok()).then_some(likely)
 }
 
 impl std::error::Error for BadUnit {}
@@ -165,8 +208,8 @@ mod tests {
             ("2GiB", 2 << 30),
             ("1T", 1 << 40),
             ("1TiB", 1 << 40),
-            ("18446744073709551615", u64::MAX),
-            ("16777215T", 16_777_215 << 40),
+            ("9223372036854775807", (1 << 63) - 1),
+            ("8388607T", 8_388_607 << 40),
         ] {
             assert_eq!(text.parse::<Size>().unwrap().bytes(), bytes, "{text}");
         }
@@ -181,9 +224,52 @@ mod tests {
             let error = text.parse::<Size>().unwrap_err().to_string();
             assert!(error.starts_with(&format!("'{text}' is not a size")), "{text}: {error}");
         }
-        for text in ["18446744073709551616", "16777216T", "99999999999999999999999999G"] {
+        for text in [
+            "9223372036854775808",
+            "18446744073709551615",
+            "18446744073709551616",
+            "8388608T",
+            "16777215T",
+            "16777216T",
+            "99999999999999999999999999G",
+        ] {
             let error = text.parse::<Size>().unwrap_err().to_string();
-            assert!(error.contains("more than 64 bits") && error.contains(text), "{text}: {error}");
+            assert!(error.contains("more than 63 bits") && error.contains(text), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn what_was_meant() {
+        for (text, meant) in [
+            ("512m", Some("512M")),
+            ("1k", Some("1K")),
+            ("512MB", Some("512M")),
+            ("1Gi", Some("1G")),
+            ("1 G", Some("1G")),
+            ("1.5g", None),
+            ("1x", None),
+            ("1b", None),
+            ("1 ", None),
+            ("M", None),
+            ("1.5G", None),
+            ("1\u{fb03}", None),
+        ] {
+            let error = text.parse::<Size>().unwrap_err().to_string();
+            let end = meant.map_or("TiB)".to_owned(), |meant| format!("TiB): did you mean '{meant}'?"));
+            assert!(error.ends_with(&end), "{error}");
+        }
+        for (text, meant) in [
+            ("10sec", Some("10s")),
+            ("1.5 hours", Some("1.5h")),
+            ("5min", Some("5m")),
+            ("5M", None),
+            ("1h30m", None),
+            ("2d", None),
+            ("1.sec", None),
+        ] {
+            let error = text.parse::<Span>().unwrap_err().to_string();
+            let end = meant.map_or("without)".to_owned(), |meant| format!("without): did you mean '{meant}'?"));
+            assert!(error.ends_with(&end), "{error}");
         }
     }
 

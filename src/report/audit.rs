@@ -1,36 +1,63 @@
 //! The audit log: one line for each run, added at its end.
 //!
 //! Never locks: whoever can read a file can lock it. That lines of several runs do not mix is the kernel's doing, which
-//! carries a single write at the end of a local file out as a whole.
+//! carries a single write at the end of a local file out as a whole. A pipe does that for short ones only, and is no log.
 
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsRawFd, RawFd};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
+use std::path::Path;
+use std::time::Duration;
 
-use super::file::{aside, wait_for_room};
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+
+use super::file::{aside, wait_for_room, way_of};
+use super::way::Way;
+
+/// How long a line without an end is given to grow: another run may be writing it.
+const GROWTH: Duration = Duration::from_millis(50);
+
+/// How many times that.
+const ROUNDS: u32 = 40;
 
 /// The log of one call, open.
 #[derive(Debug)]
 pub struct Log {
     file: File,
-    /// Absolute, without links.
-    path: PathBuf,
+    way: Option<Way>,
 }
 
 impl Log {
-    /// Opens the file at its end, or makes it so that only its owner can read it.
+    /// Opens the file that the absolute `path` leads to at its end, or makes it so that only its owner can read it.
     pub fn open(path: &Path) -> io::Result<Self> {
+        let way = Way::follow(path)?;
         let mut options = File::options();
-        options.append(true).create(true).mode(0o600).custom_flags(libc::O_NOCTTY);
-        let file = File::from(aside(options.open(path)?.into()));
-        Ok(Self { path: std::fs::canonicalize(path)?, file })
+        // Whatever it is by now, opening it shall not wait.
+        options.append(true).mode(0o600).custom_flags(libc::O_NOCTTY | libc::O_NONBLOCK);
+        let opened = if let Some(number) = way.descriptor {
+            let place = format!("/proc/self/fd/{number}");
+            refuse_streams(&std::fs::metadata(&place)?)?;
+            options.open(place)?
+        } else {
+            way.found.as_ref().map_or(Ok(()), refuse_streams)?;
+            options.create(true).custom_flags(libc::O_NOCTTY | libc::O_NONBLOCK | libc::O_NOFOLLOW).open(way.end())?
+        };
+        refuse_streams(&opened.metadata()?)?;
+        fcntl(&opened, FcntlArg::F_SETFL(OFlag::O_APPEND))?;
+        let file = File::from(aside(opened.into()));
+        let way = if way.descriptor.is_some() { way_of(&file) } else { Some(way) };
+        Ok(Self { file, way })
     }
 
-    /// Where it lies.
-    pub fn path(&self) -> &Path {
-        &self.path
+    /// The way that a reader of it takes.
+    pub fn way(&self) -> Option<&Way> {
+        self.way.as_ref()
+    }
+
+    /// The open file.
+    pub fn file(&self) -> &File {
+        &self.file
     }
 
     /// Its descriptor.
@@ -40,16 +67,56 @@ impl Log {
 
     /// Adds one line, by one write.
     pub fn append(mut self, line: &[u8]) -> io::Result<()> {
+        let mut bytes = Vec::new();
+        if self.ends_in_half_a_line() {
+            bytes.push(b'\n');
+        }
+        bytes.extend_from_slice(line);
         wait_for_room(&self.file)?;
         let written = loop {
-            match self.file.write(line) {
+            match self.file.write(&bytes) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 other => break other?,
             }
         };
-        if written < line.len() {
-            return Err(io::Error::other(format!("only {written} of {} bytes could be written", line.len())));
+        if written < bytes.len() {
+            return Err(io::Error::other(format!("only {written} of {} bytes could be written", bytes.len())));
         }
         Ok(())
     }
+
+    /// Whether a full disk or the like has left a line without its end.
+    fn ends_in_half_a_line(&self) -> bool {
+        if !self.file.metadata().is_ok_and(|found| found.is_file()) {
+            return false;
+        }
+        // A log that we can only add to is left as it is.
+        let Ok(reader) = File::open(format!("/proc/self/fd/{}", self.number())) else { return false };
+        let mut length = None;
+        for _ in 0..ROUNDS {
+            let now = match reader.metadata() {
+                Ok(found) if found.len() > 0 => found.len(),
+                _ => return false,
+            };
+            let mut last = [0];
+            if reader.read_exact_at(&mut last, now - 1).is_err() || last == *b"\n" {
+                return false;
+            }
+            if length == Some(now) {
+                return true;
+            }
+            length = Some(now);
+            std::thread::sleep(GROWTH);
+        }
+        false
+    }
+}
+
+fn refuse_streams(found: &std::fs::Metadata) -> io::Result<()> {
+    let kind = found.file_type();
+    if kind.is_file() || kind.is_char_device() || kind.is_dir() {
+        return Ok(());
+    }
+    let what = if kind.is_fifo() { "a pipe" } else { "neither a file nor a terminal or the like" };
+    Err(io::Error::other(format!("it is {what}, and lines of several runs could mix there")))
 }

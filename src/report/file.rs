@@ -4,25 +4,22 @@
 //! Its directory is held open from the start: whoever can rename directories meanwhile cannot lead it elsewhere.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
+use std::path::Path;
 use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, AtFlags, FcntlArg, OFlag, fcntl, openat, renameat};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::stat::Mode;
+use nix::sys::stat::{Mode, fstatat};
 use nix::unistd::{UnlinkatFlags, linkat, unlinkat};
 
+use super::way::Way;
 use crate::host::Host;
 use crate::sys;
-
-/// The most links that are followed, as in the kernel.
-const MAX_LINKS: u32 = 40;
 
 /// Our descriptors are numbered from here, out of the way of numbers that somebody may call his own.
 const ASIDE: RawFd = 64;
@@ -40,8 +37,8 @@ pub enum Place {
     Name {
         /// The directory, by path only.
         directory: OwnedFd,
-        /// The last part of the path.
-        name: OsString,
+        /// How it was found.
+        way: Way,
         /// The file to be, where the file system has such files.
         unnamed: Option<File>,
     },
@@ -49,22 +46,25 @@ pub enum Place {
     Stream {
         /// Open for writing.
         file: File,
-        /// Where it lies, when it was named by a path.
-        path: Option<PathBuf>,
+        /// How it was found, when it has a place in the tree.
+        way: Option<Way>,
+        /// Its number, when the caller opened it.
+        number: Option<RawFd>,
     },
 }
 
 impl Place {
-    /// Opens what `path` leads to. Waits for a reader when that is a FIFO.
+    /// Opens what the absolute `path` leads to. Waits for a reader when that is a FIFO.
     pub fn open(path: &Path, host: &Host) -> io::Result<Self> {
-        match follow(path)? {
-            End::Descriptor(number) => Self::descriptor(number, host),
-            End::Stream(path) => {
-                let file = File::options().write(true).custom_flags(libc::O_NOCTTY).open(&path)?;
-                Ok(Self::Stream { file: aside(file.into()).into(), path: Some(path) })
-            }
-            End::File { directory, name } => Self::in_directory(&directory, name),
+        let way = Way::follow(path)?;
+        if let Some(number) = way.descriptor {
+            return Self::descriptor(number, host);
         }
+        if way.found.as_ref().is_some_and(|found| !found.is_file()) {
+            let file = File::options().write(true).custom_flags(libc::O_NOCTTY | libc::O_NOFOLLOW).open(way.end())?;
+            return Ok(Self::Stream { file: aside(file.into()).into(), way: Some(way), number: None });
+        }
+        Self::in_directory(way)
     }
 
     /// What the caller left open for us under `number`.
@@ -78,34 +78,31 @@ impl Place {
         if flags & OFlag::O_ACCMODE == OFlag::O_RDONLY {
             return Err(io::Error::other("it is not open for writing"));
         }
-        Ok(Self::Stream { file: aside(file).into(), path: None })
+        let file = File::from(aside(file));
+        Ok(Self::Stream { way: way_of(&file), file, number: Some(number) })
     }
 
-    fn in_directory(directory: &Path, name: OsString) -> io::Result<Self> {
-        let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
-        let directory = aside(nix::fcntl::open(directory, flags, Mode::empty())?);
+    fn in_directory(way: Way) -> io::Result<Self> {
+        let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+        let directory = aside(nix::fcntl::open(&way.directory, flags, Mode::empty())?);
         let flags = OFlag::O_TMPFILE | OFlag::O_WRONLY | OFlag::O_CLOEXEC;
-        let unnamed = match openat(&directory, ".", flags, mode()) {
-            Ok(file) => Some(aside(file).into()),
+        let unnamed = match openat(&directory, ".", flags, mode(&way)) {
+            Ok(file) => Some(File::from(aside(file))),
             // File systems and kernels without such files: see whether there can be others.
             Err(Errno::EOPNOTSUPP | Errno::EISDIR | Errno::ENOENT | Errno::EINVAL) => {
                 let temporary = temporary()?;
-                create(&directory, &temporary)?;
-                unlinkat(&directory, temporary.as_os_str(), UnlinkatFlags::NoRemoveDir)?;
+                sys::process::apart(|| {
+                    create(&directory, &temporary, &way)?;
+                    Ok(unlinkat(&directory, temporary.as_os_str(), UnlinkatFlags::NoRemoveDir)?)
+                })?;
                 None
             }
             Err(errno) => return Err(errno.into()),
         };
-        Ok(Self::Name { directory, name, unnamed })
-    }
-
-    /// The path at which a target that can write there could write into the report itself.
-    #[must_use]
-    pub fn lasting(&self) -> Option<&Path> {
-        match self {
-            Self::Name { .. } => None,
-            Self::Stream { path, .. } => path.as_deref(),
+        if let Some(file) = &unnamed {
+            inherit(file, &way);
         }
+        Ok(Self::Name { directory, way, unnamed })
     }
 
     /// The descriptors of it.
@@ -119,71 +116,90 @@ impl Place {
         numbers.into_iter().flatten()
     }
 
-    /// Writes `bytes`, and gives the file its name.
-    pub fn write(self, bytes: &[u8]) -> io::Result<()> {
+    /// The way that a reader of it takes, when it has a place in the tree.
+    #[must_use]
+    pub fn way(&self) -> Option<&Way> {
+        match self {
+            Self::Name { way, .. } => Some(way),
+            Self::Stream { way, .. } => way.as_ref(),
+        }
+    }
+
+    /// Whether writing to it would write to `other` or replace that.
+    #[must_use]
+    pub fn is(&self, other: &File) -> bool {
+        let found = match self {
+            // Made meanwhile, perhaps.
+            Self::Name { way, .. } => fs::symlink_metadata(way.end()),
+            Self::Stream { file, .. } => file.metadata(),
+        };
+        matches!((found, other.metadata()), (Ok(one), Ok(other)) if same(&one, &other) && one.is_file())
+    }
+
+    /// Writes `bytes`, and gives the file its name. `path` is what led here, if it was a path.
+    pub fn write(self, bytes: &[u8], path: Option<&Path>) -> io::Result<()> {
         match self {
             Self::Stream { file, .. } => write_patiently(file, bytes),
-            Self::Name { directory, name, unnamed } => {
-                if let Some(mut file) = unnamed {
-                    file.write_all(bytes)?;
-                    if publish(&file, &directory, &name)? {
-                        return Ok(());
+            Self::Name { directory, way, unnamed } => {
+                let published = match unnamed {
+                    Some(mut file) => {
+                        file.write_all(bytes)?;
+                        publish(&file, &directory, &way.name)?
                     }
+                    None => false,
+                };
+                if !published {
+                    let make = |temporary: &OsStr| create(&directory, temporary, &way)?.write_all(bytes);
+                    replace(&directory, &way.name, make)?;
                 }
-                replace(&directory, &name, |temporary| create(&directory, temporary).map(Some), bytes)
+                path.map_or(Ok(()), |path| arrived(&directory, &way.name, path))
             }
         }
     }
 }
 
-/// What a path leads to.
-enum End {
-    File {
-        directory: PathBuf,
-        name: OsString,
-    },
-    Stream(PathBuf),
-    /// `/dev/stdout` and the like: opening it anew would be another open file, at its beginning.
-    Descriptor(RawFd),
+/// Whether both are the same file.
+pub(super) fn same(one: &fs::Metadata, other: &fs::Metadata) -> bool {
+    (one.dev(), one.ino()) == (other.dev(), other.ino())
 }
 
-fn follow(path: &Path) -> io::Result<End> {
-    let descriptors = fs::canonicalize("/proc/self/fd").ok();
-    let mut path = path.to_owned();
-    for _ in 0..MAX_LINKS {
-        let Some(name) = path.file_name().filter(|_| !path.as_os_str().as_bytes().ends_with(b"/")) else {
-            return Err(Errno::EISDIR.into());
-        };
-        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let directory = fs::canonicalize(parent)?;
-        let name = name.to_owned();
-        if Some(&directory) == descriptors.as_ref()
-            && let Some(number) = name.to_str().and_then(|name| name.parse().ok())
-        {
-            return Ok(End::Descriptor(number));
-        }
-        let whole = directory.join(&name);
-        let kind = match fs::symlink_metadata(&whole) {
-            Ok(metadata) => metadata.file_type(),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(End::File { directory, name }),
-            Err(error) => return Err(error),
-        };
-        if kind.is_symlink() {
-            path = directory.join(fs::read_link(&whole)?);
-        } else if kind.is_dir() {
-            return Err(Errno::EISDIR.into());
-        } else if kind.is_file() {
-            return Ok(End::File { directory, name });
-        } else {
-            return Ok(End::Stream(whole));
-        }
+/// How somebody else finds what is open here, when it is a file of the tree.
+pub(super) fn way_of(file: &File) -> Option<Way> {
+    let text = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).ok().filter(|text| text.is_absolute())?;
+    let way = Way::follow(&text).ok()?;
+    way.found.as_ref().is_some_and(|found| file.metadata().is_ok_and(|open| same(&open, found))).then_some(way)
+}
+
+/// An error when `path` does not lead to what now has `name`: whoever reads there would read something else.
+fn arrived(directory: &OwnedFd, name: &OsStr, path: &Path) -> io::Result<()> {
+    let ours = fstatat(directory, name, AtFlags::AT_SYMLINK_NOFOLLOW)?;
+    match fs::metadata(path) {
+        Ok(found) if (found.dev(), found.ino()) == (ours.st_dev, ours.st_ino) => Ok(()),
+        _ => Err(io::Error::other("the path leads elsewhere by now")),
     }
-    Err(Errno::ELOOP.into())
 }
 
-/// What `umask` makes of it counts.
-fn mode() -> Mode {
-    Mode::from_bits_truncate(0o666)
+/// Permission bits of the file while it is made. What `umask` makes of a new one counts; one that takes another's place shall
+/// at no time show more than that.
+fn mode(way: &Way) -> Mode {
+    Mode::from_bits_truncate(if way.found.is_some() { 0o600 } else { 0o666 })
+}
+
+/// Gives `file` owner and permission bits of the one whose place it takes, as it was before the run.
+fn inherit(file: &File, way: &Way) {
+    let Some(old) = &way.found else { return };
+    let mut mode = old.mode() & 0o777;
+    let differs = file.metadata().is_ok_and(|new| (old.uid(), old.gid()) != (new.uid(), new.gid()));
+    // Only root gives files away; whoever is in a group can give them to that.
+    if differs
+        && fchown(file, Some(old.uid()), Some(old.gid())).is_err()
+        && fchown(file, None, Some(old.gid())).is_err()
+    {
+        // Another group gets what everybody had.
+        mode &= 0o707 | (mode & 0o007) << 3;
+    }
+    // Where that is impossible it stays its owner's alone.
+    let _kept = file.set_permissions(Permissions::from_mode(mode));
 }
 
 /// Gives a complete file its name; says whether that was possible at all.
@@ -192,35 +208,36 @@ fn publish(file: &File, directory: &OwnedFd, name: &OsStr) -> io::Result<bool> {
     let link = |name: &OsStr| linkat(AT_FDCWD, open.as_str(), directory, name, AtFlags::AT_SYMLINK_FOLLOW);
     match link(name) {
         Ok(()) => Ok(true),
-        Err(Errno::EEXIST) => {
-            replace(directory, name, |temporary| link(temporary).map(|()| None).map_err(Into::into), &[]).map(|()| true)
-        }
+        Err(Errno::EEXIST) => replace(directory, name, |temporary| Ok(link(temporary)?)).map(|()| true),
         // No /proc, or a file system of its own mind.
         Err(_) => Ok(false),
     }
 }
 
-/// Puts a file that `make` makes under a temporary name in place of what has `name`, with `bytes` if it is to be written.
-fn replace(
-    directory: &OwnedFd,
-    name: &OsStr,
-    make: impl Fn(&OsStr) -> io::Result<Option<File>>,
-    bytes: &[u8],
-) -> io::Result<()> {
+/// Puts a file that `make` makes under a temporary name in place of what has `name`.
+fn replace(directory: &OwnedFd, name: &OsStr, make: impl Fn(&OsStr) -> io::Result<()>) -> io::Result<()> {
     let temporary = temporary()?;
-    let file = make(&temporary)?;
-    let done = file.map_or(Ok(()), |mut file| file.write_all(bytes));
-    let done = done.and_then(|()| Ok(renameat(directory, temporary.as_os_str(), directory, name)?));
+    let remove = || unlinkat(directory, temporary.as_os_str(), UnlinkatFlags::NoRemoveDir);
+    let done = sys::process::apart(|| {
+        let done = make(&temporary).and_then(|()| Ok(renameat(directory, temporary.as_os_str(), directory, name)?));
+        if done.is_err() {
+            // It was ours, and nobody can use half of it.
+            let _removed = remove();
+        }
+        done
+    });
     if done.is_err() {
-        // It was ours, and nobody can use half of it.
-        let _removed = unlinkat(directory, temporary.as_os_str(), UnlinkatFlags::NoRemoveDir);
+        // Once more, if the copy of this process was killed.
+        let _removed = remove();
     }
     done
 }
 
-fn create(directory: &OwnedFd, name: &OsStr) -> io::Result<File> {
+fn create(directory: &OwnedFd, name: &OsStr, way: &Way) -> io::Result<File> {
     let flags = OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_WRONLY | OFlag::O_CLOEXEC;
-    Ok(openat(directory, name, flags, mode())?.into())
+    let file = File::from(openat(directory, name, flags, mode(way))?);
+    inherit(&file, way);
+    Ok(file)
 }
 
 /// A name that nobody else has and nobody could foresee.

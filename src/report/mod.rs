@@ -5,7 +5,9 @@
 
 mod audit;
 pub mod file;
+mod guard;
 pub mod object;
+mod way;
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +15,8 @@ use crate::backend::Backend;
 use crate::error::{Error, Kind, Result};
 use crate::host::Host;
 use crate::log;
-use crate::plan::{Gap, Plan};
+use crate::plan::links::reason;
+use crate::plan::{self, Gap, Plan};
 use crate::stage::account::Account;
 use crate::stage::output::Wish;
 use crate::sys::process::describe;
@@ -70,10 +73,19 @@ impl ResultTo {
 /// The reports of one call, and what is learnt for them on the way. The default is none.
 #[derive(Debug, Default)]
 pub struct Reports {
-    result: Option<(ResultTo, Place)>,
+    result: Option<Destination>,
     log: Option<(PathBuf, Log)>,
     capture: bool,
     known: Known,
+}
+
+/// The place of the result.
+#[derive(Debug)]
+struct Destination {
+    to: ResultTo,
+    /// The path of it, if it was one, absolute.
+    path: Option<PathBuf>,
+    place: Place,
 }
 
 /// What is known before the end.
@@ -100,23 +112,27 @@ impl Reports {
         self.capture = asked.capture;
         let mut failed = None;
         if let Some(to) = asked.result {
-            let opened = match &to {
-                ResultTo::File(path) => Place::open(path, host),
-                ResultTo::Descriptor(number) => Place::descriptor(*number, host),
-            };
-            match opened {
-                Ok(place) => self.result = Some((to, place)),
-                Err(error) => failed = Some(refuse(&to.describe(), &describe(&error))),
+            match Destination::open(to, host) {
+                Ok(result) => self.result = Some(result),
+                Err(error) => failed = Some(error),
             }
         }
         if let Some(path) = asked.audit_log {
-            match Log::open(&path) {
+            let opened = expand(&path, host).and_then(|full| {
+                Log::open(&full).map_err(|error| refuse(&describe_log(&path), &reason(&full, &error)))
+            });
+            match opened {
                 Ok(log) => self.log = Some((path, log)),
                 Err(error) => {
-                    let error = refuse(&format!("the audit log '{}'", path.display()), &describe(&error));
                     failed.get_or_insert(error);
                 }
             }
+        }
+        // To write the one would take the other away; the log has more in it.
+        if let Some((_, log)) = &self.log
+            && let Some(result) = self.result.take_if(|result| result.place.is(log.file()))
+        {
+            failed.get_or_insert(refuse(&result.to.describe(), "the audit log is the same file"));
         }
         failed.map_or(Ok(()), Err)
     }
@@ -133,28 +149,41 @@ impl Reports {
         Wish { capture: self.capture, count: self.wanted() }
     }
 
-    /// Refuses a plan whose target could write to one of the places.
+    /// Refuses a plan whose target could write to one of the places, or have a reader look elsewhere.
     pub fn guard(&self, plan: &Plan) -> Result<()> {
-        if let Some((ResultTo::Descriptor(number), _)) = &self.result
-            && plan.keep_fds.contains(number)
+        let number = self.result.as_ref().and_then(|result| match &result.place {
+            Place::Stream { number, .. } => *number,
+            Place::Name { .. } => None,
+        });
+        if let Some(result) = &self.result
+            && number.is_some_and(|number| plan.keep_fds.contains(&number))
         {
-            return Err(refuse(
-                &format!("the result to descriptor {number}"),
-                "--keep-fd keeps it open for the command",
-            ));
+            return Err(refuse(&result.to.describe(), guard::KEPT));
         }
-        let ours = self.result.iter().flat_map(|(_, place)| place.numbers());
+        let ours = self.result.iter().flat_map(|result| result.place.numbers());
         let mut ours = ours.chain(self.log.iter().map(|(_, log)| log.number()));
         if let Some(number) = ours.find(|number| plan.keep_fds.contains(number)) {
             return Err(Error::text(Kind::Policy, format!("cannot keep descriptor {number}: it was not open")));
         }
-        let result = self.result.iter().filter_map(|(to, place)| Some((to.describe(), place.lasting()?)));
-        let log = self.log.iter().map(|(path, log)| (format!("the audit log '{}'", path.display()), log.path()));
-        for (what, path) in result.chain(log) {
-            if plan.lets_write(path) {
-                return Err(refuse(&what, "the command could change it")
-                    .hint(format!("--protect '{}' forbids that", path.display())));
+        if let Some(Destination { to, place, .. }) = &self.result {
+            let written = match place {
+                Place::Name { .. } => None,
+                Place::Stream { file, .. } => Some(file),
+            };
+            // What crosses in any case is the command's as well, and was named all the same.
+            let shared = number.is_some_and(|number| number <= 2);
+            if !shared && let Err(found) = guard::check(plan, place.way(), written, &[]) {
+                return Err(found.refuse(&to.describe()).hint(
+                    "a file where the command cannot write is a place for it, and so is a pipe of '--result-fd'",
+                ));
             }
+        }
+        if let Some((path, log)) = &self.log
+            && let Err(found) = guard::check(plan, log.way(), Some(log.file()), &guard::STREAMS)
+        {
+            return Err(found
+                .refuse(&describe_log(path))
+                .hint("a file where the command cannot write is a place for it"));
         }
         Ok(())
     }
@@ -196,8 +225,8 @@ impl Reports {
             return;
         }
         let mut object = Object::new(run, self.known, self.capture, log::said());
-        if let Some((to, place)) = self.result
-            && let Err(error) = place.write(&object.line())
+        if let Some(Destination { to, path, place }) = self.result
+            && let Err(error) = place.write(&object.line(), path.as_deref())
         {
             log::trouble(&format!("cannot write {}: {}", to.describe(), describe(&error)));
         }
@@ -205,9 +234,35 @@ impl Reports {
         if let Some((path, log)) = self.log
             && let Err(error) = log.append(&object.line())
         {
-            log::trouble(&format!("cannot write the audit log '{}': {}", path.display(), describe(&error)));
+            log::trouble(&format!("cannot write {}: {}", describe_log(&path), describe(&error)));
         }
     }
+}
+
+impl Destination {
+    fn open(to: ResultTo, host: &Host) -> Result<Self> {
+        let (path, opened) = match &to {
+            ResultTo::File(path) => {
+                let path = expand(path, host)?;
+                let opened = Place::open(&path, host).map_err(|error| reason(&path, &error));
+                (Some(path), opened)
+            }
+            ResultTo::Descriptor(number) => (None, Place::descriptor(*number, host).map_err(|error| describe(&error))),
+        };
+        match opened {
+            Ok(place) => Ok(Self { to, path, place }),
+            Err(reason) => Err(refuse(&to.describe(), &reason)),
+        }
+    }
+}
+
+/// A path of an option made absolute, as everywhere: `~` is HOME, and what is relative begins where the caller is.
+pub fn expand(path: &Path, host: &Host) -> Result<PathBuf> {
+    plan::expand(path, host, host.cwd.as_deref().ok())
+}
+
+fn describe_log(path: &Path) -> String {
+    format!("the audit log '{}'", path.display())
 }
 
 fn refuse(what: &str, reason: &str) -> Error {

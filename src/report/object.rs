@@ -43,12 +43,15 @@ pub const REASONS: &[(&str, &str)] = &[
     ("not-found", "the command does not exist"),
     ("hidden", "the command exists on the host and is hidden by the policy"),
     ("not-executable", "the command, or its interpreter, cannot be executed"),
-    ("terminated", "a signal asked sandbox-run to end"),
+    ("terminated", "SIGTERM, SIGINT, SIGHUP or SIGQUIT asked sandbox-run to end"),
 ];
 
 /// The fields in their order, each with its meaning.
 pub const FIELDS: &[(&str, &str)] = &[
-    ("version", "The number of this format: 1. Fields may be added under the same number."),
+    (
+        "version",
+        "The number of this format: 1. Fields may be added under the same number; pass over those that you do not know.",
+    ),
     ("status", "How it ended."),
     ("exit_code", "The status with which the command itself exited, after a limit too; null if it did not exit."),
     ("signal", "The number of the signal that ended the command, whoever sent it; null if none did."),
@@ -71,8 +74,12 @@ pub const FIELDS: &[(&str, &str)] = &[
     ("pid", "The number of the command's process on the host; null if unknown."),
     ("started_at", "When the command started, UTC in the form of RFC 3339 with milliseconds; null if it did not."),
     ("wall_ms", "Milliseconds from its start to its end; null if it did not start."),
-    ("user_ms", "Processor time in user mode of everything inside, in milliseconds; null if unknown."),
-    ("system_ms", "Processor time in the kernel of everything inside, in milliseconds; null if unknown."),
+    (
+        "user_ms",
+        "Processor time in user mode of everything inside, in milliseconds, the start of the sandbox (a few of them) included; \
+         null if unknown.",
+    ),
+    ("system_ms", "The same in the kernel."),
     (
         "max_rss_kib",
         "The greatest memory in use, in KiB: of the whole tree where a control group counted it, otherwise of the largest \
@@ -80,7 +87,9 @@ pub const FIELDS: &[(&str, &str)] = &[
     ),
     (
         "stdout_bytes",
-        "Bytes that the command wrote on standard output; null if they were not counted, as on a terminal.",
+        "Bytes that the command wrote on standard output; null if they were not counted: on a terminal, another device or a \
+         file that is appended to, and under 'none'; where both streams lead to the same place (2>&1) they are not told apart, and \
+         with '--max-output' this is the sum.",
     ),
     ("stderr_bytes", "The same of standard error."),
     ("truncated", "Whether output was thrown away because of its limit."),
@@ -162,9 +171,12 @@ impl Object {
             }
         };
         let end = account.end.or(end);
+        let went_well = account.end == Some(End::Exited(0));
         let reason = match run.status {
             Status::Failed(kind) => Some(why_not_started(kind)),
             _ if account.ended_by.is_some() => account.ended_by.map(Limit::word),
+            // Whatever came before, it needs no reason.
+            _ if went_well => None,
             _ if account.asked.is_some() => Some("terminated"),
             // Output that was only cut ends nothing.
             _ => account.limits_hit.iter().copied().find(|limit| *limit != Limit::Output).map(Limit::word),
@@ -339,7 +351,8 @@ mod tests {
         let output = limited(Limit::Output);
         assert_eq!(told(Status::Limited(Limit::Output), output), json!(["output-limit", null, 9, "output-limit"]));
         let asked = |account| Account { asked: Some(15), ..account };
-        assert_eq!(told(Status::Exited(0), asked(exit(0))), json!(["exited", 0, null, "terminated"]));
+        assert_eq!(told(Status::Exited(0), asked(exit(0))), json!(["exited", 0, null, null]));
+        assert_eq!(told(Status::Exited(3), asked(exit(3))), json!(["exited", 3, null, "terminated"]));
         let early = asked(Account::default());
         assert_eq!(told(Status::Signaled(15), early), json!(["not-started", null, null, "terminated"]));
     }
@@ -365,6 +378,7 @@ mod tests {
                 stdout: Some(9),
                 stderr: None,
                 truncated: true,
+                too_large: false,
                 captured: Some([b"\xffa\0\xc3".to_vec(), b"e\n".to_vec()]),
             }),
             ..ran(End::Exited(0))

@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime};
 
+use super::trial::{Act, Answer};
+use crate::denials::Denials;
 use crate::policy::limits::Limit;
 pub use crate::sys::process::Usage;
 
@@ -27,6 +29,10 @@ pub struct Account {
     pub asked: Option<i32>,
     /// What was written, where it went through us.
     pub output: Option<Written>,
+    /// What was tried in place of the target, all acts of one path after another.
+    pub tried: Vec<(Act, Answer)>,
+    /// What a trace told of refused calls.
+    pub denials: Option<Denials>,
 }
 
 /// How a process ended.
@@ -47,6 +53,8 @@ pub struct Written {
     pub stderr: Option<u64>,
     /// Whether some were thrown away.
     pub truncated: bool,
+    /// Whether a file that we write for the target reached its greatest size.
+    pub too_large: bool,
     /// What was kept of both instead of being passed on.
     pub captured: Option<[Vec<u8>; 2]>,
 }

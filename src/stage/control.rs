@@ -11,6 +11,8 @@ use nix::sys::socket::{
     sendmsg, setsockopt, socketpair, sockopt::PassCred,
 };
 
+use super::trial::{Act, Answer};
+
 /// Signals that are for the target when they come to us.
 pub const FORWARDED: [Signal; 11] = [
     Signal::SIGTERM,
@@ -40,6 +42,8 @@ pub enum Step {
     View,
     /// The launcher program stopped reading its options early.
     Incomplete,
+    /// Mounting masks.
+    Cover,
     /// Raising the second wall.
     Landlock,
     /// Descriptors.
@@ -59,12 +63,13 @@ pub enum Step {
 }
 
 impl Step {
-    const ALL: [Self; 13] = [
+    const ALL: [Self; 14] = [
         Self::Handle,
         Self::NotIsolated,
         Self::Privileges,
         Self::View,
         Self::Incomplete,
+        Self::Cover,
         Self::Landlock,
         Self::Descriptors,
         Self::Signals,
@@ -90,6 +95,7 @@ impl Step {
             Self::Privileges => "confirm that all privileges are gone inside the sandbox",
             Self::View => "confirm that the files inside are the ones that were planned",
             Self::Incomplete => "confirm that the launcher did everything it was told",
+            Self::Cover => "hide files inside the sandbox",
             Self::Landlock => "confine the command by Landlock",
             Self::Descriptors => "arrange descriptors",
             Self::Signals => "restore signals",
@@ -117,12 +123,16 @@ pub enum Report {
     Executing,
     /// This process is about to become the target; the kernel adds its number.
     Target,
+    /// In place of the target: what came of trying this with the next path.
+    Tried(Act, Answer),
     /// The target runs.
     Started,
     /// The target stopped.
     Stopped,
-    /// SIGCONT reached the target.
+    /// SIGCONT was passed on to the target.
     Continued,
+    /// The target goes on, whoever made it.
+    Resumed,
     /// The target ended by itself.
     Exited(i32),
     /// A signal ended the target.
@@ -143,6 +153,8 @@ impl Report {
             Self::Continued => (8, 0, 0),
             Self::Executing => (9, 0, 0),
             Self::Target => (10, 0, 0),
+            Self::Resumed => (12, 0, 0),
+            Self::Tried(act, answer) => (11, act as u8, answer.number()),
         };
         let mut record = [tag, step, 0, 0, 0, 0];
         record[2..].copy_from_slice(&value.to_ne_bytes());
@@ -163,6 +175,8 @@ impl Report {
             8 => Some(Self::Continued),
             9 => Some(Self::Executing),
             10 => Some(Self::Target),
+            12 => Some(Self::Resumed),
+            11 => Some(Self::Tried(Act::from_number(record[1])?, Answer::from_number(value))),
             _ => None,
         }
     }

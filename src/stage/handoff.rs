@@ -13,10 +13,11 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::rlimits::Rlimits;
+use super::trial::Trial;
 use crate::plan::{Check, MountOp, Plan};
 use crate::policy::Network;
-use crate::sys;
 use crate::sys::inherited::Inherited;
+use crate::{seccomp, sys};
 
 /// The marker variable. It stops a re-execution loop and proves nothing: see [`super::inner::claim`].
 pub const MARKER: &str = "SANDBOX_RUN_STAGE";
@@ -44,10 +45,12 @@ pub struct Header {
     pub rlimits: Rlimits,
     /// Start nothing: report that everything would be ready.
     pub rehearsal: bool,
-    /// How many of the strings are arguments, variables, checks (one file and its path each) and writable places.
-    pub counts: [usize; 4],
+    /// How many of the strings are arguments, variables, checks (one file and its path each), writable places and trials.
+    pub counts: [usize; 5],
     /// Device, inode and whether it must be the same, for each check.
     pub checks: Vec<(u64, u64, bool)>,
+    /// Device and inode of what the host has, for each trial. With trials no target is started.
+    pub trials: Vec<Option<(u64, u64)>>,
 }
 
 /// What must hold inside.
@@ -61,6 +64,10 @@ pub struct Isolation {
     pub scope_sockets: bool,
     /// Version of Landlock on this kernel.
     pub landlock: i32,
+    /// What the system-call filter depends on.
+    pub filter: seccomp::Options,
+    /// Whether masks are left to the inner stage.
+    pub cover: bool,
 }
 
 /// The hand-off, taken apart.
@@ -82,6 +89,19 @@ pub struct Handoff {
     pub checks: Vec<Check>,
     /// Where the target may write.
     pub writable: Vec<PathBuf>,
+    /// What to try in place of the target.
+    pub trials: Vec<Trial>,
+}
+
+/// What is started inside.
+#[derive(Clone, Copy, Debug)]
+pub struct Errand<'a> {
+    /// Program to execute.
+    pub program: &'a Path,
+    /// Its arguments.
+    pub argv: &'a [OsString],
+    /// What to try instead, if anything.
+    pub trials: &'a [Trial],
 }
 
 /// Inode of a namespace of this process.
@@ -100,19 +120,33 @@ pub fn isolation(plan: &Plan) -> io::Result<Isolation> {
         },
         scope_sockets: plan.scope_sockets,
         landlock: sys::landlock::version(),
+        filter: filter(plan),
+        cover: !plan.covers.is_empty(),
     })
+}
+
+/// What the system-call filter of a run inside a sandbox depends on.
+#[must_use]
+pub fn filter(plan: &Plan) -> seccomp::Options {
+    seccomp::Options {
+        own_group: !plan.new_session && !sys::landlock::scopes(sys::landlock::version()),
+        shared_group: !plan.new_session,
+        trace: plan.trace.is_some(),
+        old_landlock: !sys::landlock::binds_emptying(sys::landlock::version()),
+        root_writes: nix::unistd::geteuid().is_root() && plan.writable().next().is_some(),
+    }
 }
 
 /// The place that the last mount operation makes read-only; empty when there is no view.
 fn last_seal(plan: &Plan) -> &Path {
-    match plan.view.last() {
+    match plan.by_launcher().last() {
         Some(MountOp::ReadOnly { at }) => at,
         _ => Path::new(""),
     }
 }
 
 /// Writes the hand-off for `plan`.
-pub fn write(header: &Header, plan: &Plan) -> io::Result<OwnedFd> {
+pub fn write(header: &Header, plan: &Plan, errand: &Errand) -> io::Result<OwnedFd> {
     let mut bytes = serde_json::to_vec(header)?;
     bytes.push(0);
     let mut push = |text: &[u8]| -> io::Result<()> {
@@ -123,10 +157,10 @@ pub fn write(header: &Header, plan: &Plan) -> io::Result<OwnedFd> {
         bytes.push(0);
         Ok(())
     };
-    push(plan.target.literal.as_os_str().as_bytes())?;
+    push(errand.program.as_os_str().as_bytes())?;
     push(plan.workdir.as_os_str().as_bytes())?;
     push(last_seal(plan).as_os_str().as_bytes())?;
-    for word in &plan.argv {
+    for word in errand.argv {
         push(word.as_bytes())?;
     }
     for (name, value) in &plan.environment.vars {
@@ -140,6 +174,9 @@ pub fn write(header: &Header, plan: &Plan) -> io::Result<OwnedFd> {
     }
     for place in plan.walls() {
         push(place.as_os_str().as_bytes())?;
+    }
+    for trial in errand.trials {
+        push(trial.path.as_os_str().as_bytes())?;
     }
     sys::fd::sealed(c"handoff", &bytes)
 }
@@ -157,7 +194,7 @@ pub fn read(file: impl AsFd, nonce: &str) -> Option<Handoff> {
     if header.nonce != nonce {
         return None;
     }
-    let [arguments, variables, checks, writable] = header.counts;
+    let [arguments, variables, checks, writable, trials] = header.counts;
     let mut string = || strings.next().and_then(|text| CString::new(text).ok());
     let program = string()?;
     let mut path = || Some(PathBuf::from(OsString::from_vec(string()?.into_bytes())));
@@ -167,7 +204,8 @@ pub fn read(file: impl AsFd, nonce: &str) -> Option<Handoff> {
     let environment = (0..variables).map(|_| string()).collect::<Option<Vec<_>>>()?;
     let paths = (0..checks).map(|_| string()).collect::<Option<Vec<_>>>()?;
     let writable = (0..writable).map(|_| string()).collect::<Option<Vec<_>>>()?;
-    if string().is_some() || header.checks.len() != paths.len() {
+    let tried = (0..trials).map(|_| string()).collect::<Option<Vec<_>>>()?;
+    if string().is_some() || header.checks.len() != paths.len() || header.trials.len() != tried.len() {
         return None;
     }
     let checks = paths
@@ -176,7 +214,9 @@ pub fn read(file: impl AsFd, nonce: &str) -> Option<Handoff> {
         .map(|(path, &(device, inode, same))| Check { path: path_of(&path), device, inode, same })
         .collect();
     let writable = writable.iter().map(path_of).collect();
-    Some(Handoff { header, program, workdir, seal, argv, environment, checks, writable })
+    let trials =
+        tried.iter().zip(&header.trials).map(|(path, file)| Trial { path: path_of(path), file: *file }).collect();
+    Some(Handoff { header, program, workdir, seal, argv, environment, checks, writable, trials })
 }
 
 fn path_of(text: &CString) -> PathBuf {

@@ -8,6 +8,7 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -17,6 +18,7 @@ use nix::unistd::{Pid, getpid, pipe2};
 
 use super::control::{FORWARDED, Inner, Report, Step};
 use super::handoff::{self, Handoff, Isolation, MARKER};
+use super::trial;
 use crate::sys::landlock::Wall;
 use crate::sys::process::{Change, changed_child};
 use crate::{seccomp, sys};
@@ -58,7 +60,7 @@ pub fn in_process(handoff: &Handoff, control: &Inner) -> Infallible {
         Err(failure) => {
             let _told = control.report(failure.report(), None);
             // Not process 1, with which everything would end: the target may run already.
-            sys::process::kill_children(&[]);
+            sys::process::kill_children(&[], &mut |_, _| {});
             sys::process::exit_now(FAILED)
         }
     }
@@ -99,6 +101,9 @@ fn run(handoff: &Handoff, control: &Inner) -> Result<i32, Failure> {
     let handle = sys::pidfd::PidFd::open(getpid().as_raw()).at(Step::Handle)?;
     control.report(Report::Alive, Some(handle.as_fd())).at(Step::Handle)?;
     if let Some(isolation) = &header.isolation {
+        if isolation.cover {
+            super::cover::cover(&handoff.checks).at(Step::Cover)?;
+        }
         verify(isolation)?;
         verify_view(handoff)?;
     }
@@ -223,6 +228,9 @@ fn start(handoff: &Handoff, control: &Inner, streams: &[Option<OwnedFd>; 3], err
     // Only its number is lost when nobody hears it.
     let _told = control.report(Report::Target, None);
     let failure = prepare(handoff, streams).err().unwrap_or_else(|| {
+        if !handoff.trials.is_empty() {
+            try_out(handoff, control);
+        }
         let errno = execute(handoff);
         Failure(Step::Fork, errno as i32)
     });
@@ -256,8 +264,7 @@ fn prepare(handoff: &Handoff, streams: &[Option<OwnedFd>; 3]) -> Result<(), Fail
         return header.rlimits.apply().at(Step::Limits);
     };
     wall(handoff, isolation).map_err(|_| Failure(Step::Landlock, 0))?;
-    let own_group = !header.new_session && !sys::landlock::scopes(isolation.landlock);
-    let filter = seccomp::program(own_group);
+    let filter = seccomp::program(isolation.filter);
     // As late as can be: what comes before needs descriptors and memory of its own.
     header.rlimits.apply().at(Step::Limits)?;
     sys::filter::load(&filter).at(Step::Filter)
@@ -271,6 +278,15 @@ fn wall(handoff: &Handoff, isolation: &Isolation) -> anyhow::Result<()> {
     let streams: Vec<_> = given.filter_map(sys::fd::writable).collect();
     let wall = Wall { writable: &writable, streams: &streams, scope_sockets: isolation.scope_sockets };
     sys::landlock::raise(&wall, isolation.landlock)
+}
+
+/// In place of the target: does what it might, and says what came of it.
+fn try_out(handoff: &Handoff, control: &Inner) -> Infallible {
+    for (act, answer) in handoff.trials.iter().flat_map(trial::attempt) {
+        // A missing answer is what the outer stage counts.
+        let _told = control.report(Report::Tried(act, answer), None);
+    }
+    sys::process::exit_now(0)
 }
 
 /// Executes the target; a script without `#!` runs by `/bin/sh`, as `execvp` does it.
@@ -317,6 +333,7 @@ impl Watch<'_> {
         loop {
             if let Some(end) = self.reap()? {
                 let _told = self.control.report(end, None);
+                self.end_the_rest();
                 return Ok(0);
             }
             if std::mem::take(&mut self.urgent) && self.stopped {
@@ -334,13 +351,38 @@ impl Watch<'_> {
             self.note_group_signals();
             if spoken {
                 let Ok(Some(number)) = self.control.receive() else {
-                    // The outer stage is gone. As process 1 it is enough to end; elsewhere each child is killed.
+                    // The outer stage is gone, or wants everything to end.
                     if getpid() != Pid::from_raw(1) {
-                        sys::process::kill_children(&[]);
+                        sys::process::kill_children(&[], &mut |_, _| {});
                     }
+                    self.end_the_rest();
                     return Ok(FAILED);
                 };
                 self.pass_on(number);
+            }
+        }
+    }
+
+    /// As process 1: kills all others and takes them in, so that what they used is known. The kernel would kill them with us,
+    /// and forget that.
+    fn end_the_rest(&self) {
+        const PATIENCE: Duration = Duration::from_millis(200);
+        // Everybody that we may signal, which elsewhere would be far too many.
+        if getpid() != Pid::from_raw(1) || kill(Pid::from_raw(-1), Signal::SIGKILL).is_err() {
+            return;
+        }
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            match changed_child() {
+                Ok(Some(_)) => continue,
+                Ok(None) => {}
+                Err(_) => return,
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            let mut polled = [PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
+            match poll(&mut polled, PollTimeout::try_from(left).unwrap_or(PollTimeout::ZERO)) {
+                Ok(0) => return,
+                _ => while let Ok(Some(_)) = self.signals.read_signal() {},
             }
         }
     }
@@ -364,7 +406,10 @@ impl Watch<'_> {
                     self.stopped = true;
                     self.control.report(Report::Stopped, None).at(Step::Signals)?;
                 }
-                Change::Continued => self.stopped = false,
+                Change::Continued => {
+                    self.stopped = false;
+                    self.control.report(Report::Resumed, None).at(Step::Signals)?;
+                }
             }
         }
     }

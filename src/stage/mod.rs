@@ -3,12 +3,16 @@
 pub mod account;
 pub mod cgroup;
 pub mod control;
+pub mod cover;
 pub mod handoff;
 pub mod inner;
+pub mod made;
 pub mod outcome;
 pub mod outer;
 pub mod output;
 pub mod rlimits;
+pub mod strace;
 pub mod supervise;
 pub mod terminal;
 pub mod traces;
+pub mod trial;

@@ -12,13 +12,15 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use super::account::Account;
 use super::cgroup::{Group, Wants};
 use super::control::{self, FORWARDED, Report, Step};
-use super::handoff::{self, Header, MARKER};
+use super::handoff::{self, Errand, Header, MARKER};
 use super::outcome::{Outcome, Reason};
 use super::output::{Output, Wish};
 use super::rlimits::Rlimits;
-use super::supervise::{self, Messages, Started};
+use super::strace::Strace;
+use super::supervise::{self, Messages, Purpose, Started};
 use super::terminal::Terminal;
 use super::traces;
+use super::trial::Trial;
 use crate::host::Host;
 use crate::launch::{self, Command, Launch, Word};
 use crate::plan::Plan;
@@ -41,11 +43,13 @@ pub fn settle() -> io::Result<()> {
 
 /// What to do with a launch.
 #[derive(Clone, Copy, Debug)]
-pub enum Mode {
+pub enum Mode<'a> {
     /// Start the target, and treat its output so.
     Run(Wish),
     /// Build everything and start nothing.
     Rehearse,
+    /// Do everything as for the target, and try these in its place; not empty.
+    Try(&'a [Trial]),
 }
 
 /// Carries `launch` out and waits for the end.
@@ -58,30 +62,46 @@ pub fn run(plan: &Plan, launch: &Launch, host: &Host, mode: Mode) -> (Outcome, A
     };
     if matches!(outcome, Outcome::NotStarted(_)) {
         traces::clear(plan);
+    } else {
+        traces::take_away(plan);
     }
     (outcome, account)
 }
 
 fn start(plan: &Plan, launch: &Launch, host: &Host, mode: Mode) -> Result<Started, Reason> {
-    for directory in &plan.create {
-        std::fs::create_dir_all(directory)?;
-    }
     let watched: SigSet = FORWARDED.iter().copied().chain([Signal::SIGCHLD]).collect();
     let signals = SignalFd::with_flags(&watched, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
     let (outer, inner) = control::pair()?;
     let mut streams = Streams::duplicate(host)?;
     let output = match mode {
         Mode::Run(wish) => Output::install(plan, wish, &mut streams.0)?,
-        Mode::Rehearse => None,
+        Mode::Rehearse | Mode::Try(_) => None,
     };
-    let rehearsal = matches!(mode, Mode::Rehearse);
+    let trials = match mode {
+        Mode::Try(trials) => trials,
+        Mode::Run(_) | Mode::Rehearse => &[],
+    };
+    // With nothing to try there must not be a target either.
+    let purpose = match mode {
+        Mode::Run(_) => Purpose::Target,
+        Mode::Try(trials) if !trials.is_empty() => Purpose::Trial,
+        Mode::Rehearse | Mode::Try(_) => Purpose::Rehearsal,
+    };
     let messages = sys::fd::scratch(c"messages")?;
     let group = group(plan)?;
+    let strace = plan.trace.as_ref().filter(|_| matches!(mode, Mode::Run(_))).map(Strace::start).transpose()?;
+    let errand = Errand {
+        program: strace.as_ref().map_or(&plan.target.literal, |strace| &strace.program),
+        argv: strace.as_ref().map_or(&plan.argv, |strace| &strace.argv),
+        trials,
+    };
+    let mut keep = plan.keep_fds.clone();
+    keep.extend(strace.as_ref().map(Strace::number));
     let header = Header {
         nonce: nonce()?,
         control: inner.as_fd().as_raw_fd(),
         streams: streams.numbers(),
-        keep: plan.keep_fds.clone(),
+        keep: keep.clone(),
         inherited: host.inherited,
         new_session: plan.new_session,
         isolation: match launch {
@@ -90,13 +110,14 @@ fn start(plan: &Plan, launch: &Launch, host: &Host, mode: Mode) -> Result<Starte
             }
             Launch::InProcess => None,
         },
-        by_shell: plan.target.script_without_shebang,
+        by_shell: plan.target.script_without_shebang && strace.is_none(),
         rlimits: Rlimits::of(plan),
-        rehearsal,
-        counts: [plan.argv.len(), plan.environment.vars.len(), plan.checks.len(), plan.walls().count()],
+        rehearsal: purpose == Purpose::Rehearsal,
+        counts: [errand.argv.len(), plan.environment.vars.len(), plan.checks.len(), plan.walls().count(), trials.len()],
         checks: plan.checks.iter().map(|check| (check.device, check.inode, check.same)).collect(),
+        trials: trials.iter().map(|trial| trial.file).collect(),
     };
-    let file = handoff::write(&header, plan)?;
+    let file = handoff::write(&header, plan, &errand)?;
     let launcher = match launch {
         Launch::Program(command) => {
             let mut passed = Passed::default();
@@ -104,7 +125,7 @@ fn start(plan: &Plan, launch: &Launch, host: &Host, mode: Mode) -> Result<Starte
             let prepared = Prepared::new(command, &marker, group.as_ref(), &mut passed)?;
             passed.files.extend([file, inner.into()]);
             passed.files.extend(streams.into_files());
-            let keep: Vec<RawFd> = plan.keep_fds.iter().copied().collect();
+            let keep: Vec<RawFd> = keep.iter().copied().collect();
             let messages = messages.as_fd();
             sys::process::fork(|| prepared.execute(&passed, &keep, group.as_ref(), messages))?
         }
@@ -115,6 +136,7 @@ fn start(plan: &Plan, launch: &Launch, host: &Host, mode: Mode) -> Result<Starte
             // is not for it: with that it would never see that we are gone.
             let mut ours = vec![outer.as_fd().as_raw_fd()];
             ours.extend(output.iter().flat_map(Output::descriptors));
+            ours.extend(strace.as_ref().map(Strace::reader));
             let launcher = sys::process::fork(|| {
                 for number in ours {
                     drop(sys::fd::adopt(number));
@@ -130,7 +152,16 @@ fn start(plan: &Plan, launch: &Launch, host: &Host, mode: Mode) -> Result<Starte
             launcher
         }
     };
-    Ok(Started { launcher, control: outer, signals, messages: Messages(messages), output, group, rehearsal })
+    Ok(Started {
+        launcher,
+        control: outer,
+        signals,
+        messages: Messages(messages),
+        output,
+        group,
+        trace: strace.map(|strace| strace.listen(plan)),
+        purpose,
+    })
 }
 
 /// The control group of the run, if it is to have one.
@@ -262,6 +293,8 @@ impl Prepared {
                 sys::signals::ignore(signal)?;
             }
             sys::signals::block_only(&[])?;
+            // Where there is no room for a new one, the filter still keeps the target from the caller's.
+            let _left = sys::keyring::leave();
             Ok(())
         };
         match prepared() {

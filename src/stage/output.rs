@@ -4,7 +4,7 @@
 //! bounded by one buffer for each stream, or by the size of what is to be kept.
 
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::time::Duration;
@@ -12,7 +12,10 @@ use std::time::Duration;
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, SpliceFFlags, splice};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::socket::{MsgFlags, send};
+use nix::sys::socket::sockopt::SockType as SockTypeOption;
+use nix::sys::socket::{MsgFlags, SockType, getsockopt, send};
+use nix::sys::termios::tcgetsid;
+use nix::unistd::getsid;
 
 use super::account::Written;
 use crate::plan::Plan;
@@ -26,6 +29,9 @@ const CHUNK: usize = 64 << 10;
 
 /// The most that is moved for one stream before the others, signals and clocks have their turn.
 const TURN: u32 = 32;
+
+/// The longest that one write to a device may take.
+const WAIT: Duration = Duration::from_millis(20);
 
 /// How long to wait for a slow reader, or for a writer that we cannot end, once the run is over.
 pub const PATIENCE: Duration = Duration::from_millis(200);
@@ -41,18 +47,34 @@ pub struct Wish {
 
 /// Standard output and standard error of one run.
 #[derive(Debug)]
+#[allow(clippy::struct_excessive_bools, reason = "facts that have nothing to do with each other")]
 pub struct Output {
     streams: Vec<Stream>,
+    /// Files that stay the target's own and are only counted.
+    measured: Vec<Measured>,
     limit: Option<u64>,
     kill: bool,
     /// Bytes passed on.
     passed: u64,
     /// Whether more was written than may be passed on or kept.
     over: bool,
+    /// Whether something could not be passed on.
+    lost: bool,
+    /// The greatest size of a file: what we write for the target is bounded as what it writes itself.
+    largest: Option<u64>,
+    too_large: bool,
     kept: Option<Kept>,
     buffer: Vec<u8>,
     /// Set when both streams are one.
     merged: bool,
+}
+
+/// A regular file: how far its position moves is what was written, and a full disk stays the target's affair.
+#[derive(Debug)]
+struct Measured {
+    index: usize,
+    file: File,
+    start: u64,
 }
 
 #[derive(Debug)]
@@ -76,8 +98,10 @@ enum Sink {
     /// Moved by the kernel without waiting, whatever mode the pipe is in for others.
     Pipe(File),
     Socket(File),
-    /// A file, which has always room, or a device in a mode of its own.
-    Other(File),
+    /// A file, which has always room, or a device in a mode of its own. A file has a greatest size.
+    Other(File, Option<u64>),
+    /// A device that would make us wait.
+    Waiting(File),
     /// Kept in memory.
     Kept,
     /// Closed.
@@ -89,7 +113,9 @@ impl Output {
     pub fn install(plan: &Plan, wish: Wish, streams: &mut [Option<OwnedFd>; 3]) -> io::Result<Option<Self>> {
         let limit = plan.limits.max_output;
         let needed = limit.is_some() || wish.capture;
-        if !needed && !wish.count {
+        // Without a sandbox something may go on writing when the run is over: nobody would read from our pipe then.
+        let count = wish.count && plan.backend.has_view();
+        if !needed && !count {
             return Ok(None);
         }
         let [_, stdout, stderr] = streams;
@@ -103,10 +129,14 @@ impl Output {
         }
         let mut output = Self {
             streams: Vec::new(),
+            measured: Vec::new(),
             limit: if wish.capture { None } else { limit },
             kill: plan.limits.overflow == OutputOverflow::Kill,
             passed: 0,
             over: false,
+            lost: false,
+            largest: plan.limits.max_file_size,
+            too_large: false,
             kept: wish.capture.then(|| Kept::new(limit.unwrap_or(DEFAULT_KEPT))),
             buffer: vec![0; CHUNK],
             merged: same,
@@ -123,19 +153,30 @@ impl Output {
     }
 
     fn redirect(&mut self, index: usize, stream: &mut OwnedFd, needed: bool, capture: bool) -> io::Result<()> {
-        let countable = || -> io::Result<bool> {
-            let kind = File::from(stream.try_clone()?).metadata()?.file_type();
-            Ok(kind.is_fifo() || kind.is_socket() || kind.is_file())
-        };
-        if !needed && !countable()? {
-            return Ok(());
+        if !needed {
+            let mut file = File::from(stream.try_clone()?);
+            let kind = file.metadata()?.file_type();
+            if kind.is_file() {
+                // Others may append as well, and then nothing tells whose bytes they were.
+                if !is_appended(&file) {
+                    let start = file.stream_position()?;
+                    self.measured.push(Measured { index, file, start });
+                }
+                return Ok(());
+            }
+            // Of a socket that keeps messages apart we would make one that does not.
+            let socket = || getsockopt(&file, SockTypeOption).is_ok_and(|kind| kind == SockType::Stream);
+            let stream_like = kind.is_fifo() || kind.is_socket() && socket();
+            if !stream_like {
+                return Ok(());
+            }
         }
         let (ours, theirs) = nix::unistd::pipe2(OFlag::O_CLOEXEC)?;
         let flags = OFlag::from_bits_truncate(nix::fcntl::fcntl(&ours, nix::fcntl::FcntlArg::F_GETFL)?);
         // Only our end: the target's has another open file behind it.
         nix::fcntl::fcntl(&ours, nix::fcntl::FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK))?;
         let stream = std::mem::replace(stream, theirs);
-        let sink = if capture { Sink::Kept } else { Sink::of(stream)? };
+        let sink = if capture { Sink::Kept } else { Sink::of(stream, self.largest)? };
         let source = Some(File::from(ours));
         self.streams.push(Stream { index, source, sink, written: 0, pending: Vec::new(), waits: false });
         Ok(())
@@ -144,10 +185,11 @@ impl Output {
     /// Descriptors that a copy of this process must let go of: with them nobody would see the end of a stream.
     #[must_use]
     pub fn descriptors(&self) -> Vec<RawFd> {
+        let measured = self.measured.iter().map(|measured| Some(measured.file.as_raw_fd()));
         let ours = self.streams.iter().flat_map(|stream| {
             [stream.source.as_ref().map(AsRawFd::as_raw_fd), stream.sink.file().map(AsRawFd::as_raw_fd)]
         });
-        ours.flatten().collect()
+        ours.chain(measured).flatten().collect()
     }
 
     /// What to wait for.
@@ -243,6 +285,9 @@ impl Output {
             let name = ["standard output", "standard error"][stream.index.min(1)];
             tracing::warn!("cannot pass {name} on: {}", crate::sys::process::describe(error));
         }
+        self.too_large |= self.largest.is_some() && error.raw_os_error() == Some(libc::EFBIG);
+        // A reader that has left wants no more; anything else is a loss.
+        self.lost |= error.raw_os_error() != Some(libc::EPIPE) && error.kind() != io::ErrorKind::BrokenPipe;
         stream.pending.clear();
         stream.end();
     }
@@ -262,6 +307,32 @@ impl Output {
         !waiting && (!open || alive && !self.is_readable())
     }
 
+    /// Nobody reads, and there is no more time: counts what is there, says so, and lets go of it.
+    pub fn abandon(&mut self) {
+        // More than a pipe holds: a writer that is still there must not keep us.
+        const MOST: usize = 1 << 20;
+        let mut lost = 0;
+        for stream in &mut self.streams {
+            lost += stream.pending.len();
+            let Some(source) = &mut stream.source else { continue };
+            let mut read_so_far = 0;
+            while let Ok(read @ 1..) = source.read(&mut self.buffer) {
+                stream.written += read as u64;
+                lost += read;
+                read_so_far += read;
+                if read_so_far >= MOST {
+                    break;
+                }
+            }
+            stream.pending.clear();
+            stream.end();
+        }
+        if lost > 0 {
+            self.lost = true;
+            tracing::warn!("output is cut: {lost} bytes were not read by anybody in time");
+        }
+    }
+
     fn is_readable(&self) -> bool {
         self.streams.iter().filter_map(|stream| stream.source.as_ref()).any(|source| is_readable(source.as_fd()))
     }
@@ -269,7 +340,14 @@ impl Output {
     /// What came through. Says once, after the data, that some is missing.
     #[must_use]
     pub fn finish(self) -> Written {
-        let counted = |index| self.streams.iter().find(|stream| stream.index == index).map(|stream| stream.written);
+        let counted = |index| {
+            let passed = self.streams.iter().find(|stream| stream.index == index).map(|stream| stream.written);
+            let measured = self.measured.iter().find(|measured| measured.index == index);
+            passed.or_else(|| {
+                let Measured { file, start, .. } = measured?;
+                (&*file).stream_position().ok().map(|end| end.saturating_sub(*start))
+            })
+        };
         let limit = self.kept.as_ref().map(|kept| kept.most).or(self.limit);
         if let Some(limit) = limit.filter(|_| self.over && !self.kill) {
             let what = if self.kept.is_some() { "kept" } else { "passed on" };
@@ -278,7 +356,8 @@ impl Output {
         Written {
             stdout: counted(0),
             stderr: if self.merged { None } else { counted(1) },
-            truncated: self.over,
+            truncated: self.over || self.lost,
+            too_large: self.too_large,
             captured: self.kept.map(|kept| kept.bytes),
         }
     }
@@ -315,7 +394,7 @@ impl Stream {
 }
 
 impl Sink {
-    fn of(stream: OwnedFd) -> io::Result<Self> {
+    fn of(stream: OwnedFd, largest: Option<u64>) -> io::Result<Self> {
         let file = File::from(stream);
         let kind = file.metadata()?.file_type();
         if kind.is_fifo() {
@@ -328,15 +407,22 @@ impl Sink {
             // The mode belongs to everybody who has this terminal open; opened anew it is ours alone.
             let number = file.as_raw_fd();
             let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
-            let again = File::options().write(true).custom_flags(flags).open(format!("/proc/self/fd/{number}"));
-            return Ok(Self::Other(again.unwrap_or(file)));
+            let open = |path: &str| File::options().write(true).custom_flags(flags).open(path);
+            let again = open(&format!("/proc/self/fd/{number}"));
+            // A terminal that was handed to us by somebody else cannot be opened by its name, but by this one.
+            let own = || tcgetsid(&file).is_ok_and(|session| Ok(session) == getsid(None));
+            return Ok(match again {
+                Ok(again) => Self::Other(again, None),
+                Err(_) if own() => open("/dev/tty").map_or(Self::Waiting(file), |again| Self::Other(again, None)),
+                Err(_) => Self::Waiting(file),
+            });
         }
-        Ok(Self::Other(file))
+        Ok(Self::Other(file, largest.filter(|_| kind.is_file())))
     }
 
     fn file(&self) -> Option<&File> {
         match self {
-            Self::Pipe(file) | Self::Socket(file) | Self::Other(file) => Some(file),
+            Self::Pipe(file) | Self::Socket(file) | Self::Other(file, _) | Self::Waiting(file) => Some(file),
             Self::Kept | Self::Gone => None,
         }
     }
@@ -355,7 +441,25 @@ impl Sink {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::Socket(file) => Ok(send(file.as_raw_fd(), bytes, MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL)?),
-            Self::Pipe(file) | Self::Other(file) => file.write(bytes),
+            Self::Other(file, Some(largest)) => {
+                let at = if is_appended(file) { file.metadata()?.len() } else { file.stream_position()? };
+                let room = usize::try_from(largest.saturating_sub(at)).unwrap_or(usize::MAX);
+                if room == 0 {
+                    return Err(io::Error::from_raw_os_error(libc::EFBIG));
+                }
+                file.write(&bytes[..bytes.len().min(room)])
+            }
+            Self::Waiting(file) => {
+                if events(file.as_fd(), PollFlags::POLLOUT).is_empty() {
+                    return Err(io::ErrorKind::WouldBlock.into());
+                }
+                let written = crate::sys::signals::bounded(WAIT, || file.write(&bytes[..bytes.len().min(512)]));
+                written.map_err(|error| match error.kind() {
+                    io::ErrorKind::Interrupted => io::ErrorKind::WouldBlock.into(),
+                    _ => error,
+                })
+            }
+            Self::Pipe(file) | Self::Other(file, None) => file.write(bytes),
             Self::Kept | Self::Gone => Ok(bytes.len()),
         }
     }
@@ -397,6 +501,11 @@ impl Kept {
 fn same_file(a: &OwnedFd, b: &OwnedFd) -> io::Result<bool> {
     let [a, b] = [File::from(a.try_clone()?).metadata()?, File::from(b.try_clone()?).metadata()?];
     Ok((a.dev(), a.ino()) == (b.dev(), b.ino()))
+}
+
+fn is_appended(file: &File) -> bool {
+    let flags = nix::fcntl::fcntl(file, nix::fcntl::FcntlArg::F_GETFL);
+    flags.is_ok_and(|flags| OFlag::from_bits_truncate(flags).contains(OFlag::O_APPEND))
 }
 
 fn events(fd: BorrowedFd, wanted: PollFlags) -> PollFlags {

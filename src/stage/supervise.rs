@@ -12,17 +12,18 @@ use std::time::{Duration, Instant, SystemTime};
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::signal::{Signal, kill, raise};
+use nix::sys::signal::{Signal, raise};
 use nix::sys::signalfd::SignalFd;
 use nix::unistd::Pid;
 
-use limits::{Cpu, wake_at};
+use limits::{Cpu, Waker};
 
 use super::account::{Account, End, Usage};
 use super::cgroup::Group;
 use super::control::{Message, Outer, Report};
 use super::outcome::{Outcome, Reason};
 use super::output::Output;
+use super::strace::Listener;
 use super::terminal::Terminal;
 use super::traces;
 use crate::exit::Status;
@@ -37,6 +38,9 @@ const SETUP: Duration = Duration::from_secs(10);
 
 /// How long to wait for the launcher once everything inside is dead.
 const TEARDOWN: Duration = Duration::from_secs(5);
+
+/// How long process 1 of a sandbox has for ending all others and taking them in, before it is killed itself.
+const MERCY: Duration = Duration::from_millis(250);
 
 /// Signals that end most programs; TERM has its own way.
 const ENDING: [Signal; 3] = [Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT];
@@ -59,8 +63,21 @@ pub struct Started {
     pub output: Option<Output>,
     /// The control group of the run.
     pub group: Option<Group>,
-    /// Whether no target is to be started.
-    pub rehearsal: bool,
+    /// What is read of the tracer.
+    pub trace: Option<Listener>,
+    /// What it is for.
+    pub purpose: Purpose,
+}
+
+/// What a launcher was started for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// Running the target.
+    Target,
+    /// Getting ready and starting nothing.
+    Rehearsal,
+    /// Trying something in place of the target.
+    Trial,
 }
 
 /// What a launcher program prints, kept in memory: it must not mix with what the target prints.
@@ -83,7 +100,7 @@ impl Messages {
 /// Watches until the target has ended and nothing of the run is left.
 #[must_use]
 pub fn watch(plan: &Plan, host: &Host, started: Started, terminal: Option<Terminal>) -> (Outcome, Account) {
-    let Started { launcher, control, signals, messages, output, group, rehearsal } = started;
+    let Started { launcher, control, signals, messages, output, group, trace, purpose } = started;
     let mut watch = Watch {
         plan,
         host,
@@ -93,13 +110,15 @@ pub fn watch(plan: &Plan, host: &Host, started: Started, terminal: Option<Termin
         messages,
         output,
         group,
-        rehearsal,
+        trace,
+        purpose,
         init: None,
         phase: Phase::Starting,
         committed: false,
         launcher_ended: false,
         asked: None,
         terminated_at: None,
+        mercy: None,
         deadline: Some(Instant::now() + SETUP),
         limit_at: None,
         cpu: None,
@@ -151,8 +170,8 @@ struct Watch<'a> {
     messages: Messages,
     output: Option<Output>,
     group: Option<Group>,
-    /// Whether the inner stage only gets ready.
-    rehearsal: bool,
+    trace: Option<Listener>,
+    purpose: Purpose,
     /// Process 1 of the sandbox, or the inner stage where there is none.
     init: Option<PidFd>,
     phase: Phase,
@@ -162,6 +181,8 @@ struct Watch<'a> {
     /// The first signal that asked us to end while there was no target.
     asked: Option<Signal>,
     terminated_at: Option<Instant>,
+    /// Until when process 1 may end and take in everything else by itself.
+    mercy: Option<Instant>,
     /// When to kill: the start takes too long, or the grace after TERM is over.
     deadline: Option<Instant>,
     /// When the time limit is reached.
@@ -225,6 +246,7 @@ impl Watch<'_> {
             polled.extend(self.group.iter().filter_map(Group::events).map(|(fd, events)| PollFd::new(fd, events)));
             let of_output = polled.len();
             polled.extend(self.output.iter().flat_map(Output::interests));
+            polled.extend(self.trace.iter().filter_map(Listener::interest));
             match poll(&mut polled, timeout) {
                 Ok(_) => {}
                 Err(Errno::EINTR) => continue,
@@ -268,6 +290,7 @@ impl Watch<'_> {
     }
 
     fn pump(&mut self) {
+        self.trace.iter_mut().for_each(Listener::pump);
         let Some(output) = &mut self.output else { return };
         output.pump();
         if output.ends_the_run() {
@@ -313,13 +336,16 @@ impl Watch<'_> {
                 self.account.started_at = Some(SystemTime::now());
                 self.account.pid = Some(sender);
                 self.cpu = self.plan.limits.cpu_time.zip(self.group.as_ref().and_then(Group::cpu_time)).map(Cpu::new);
-                self.limit_at = self.plan.limits.timeout.and_then(|timeout| now.checked_add(timeout));
+                let timeout = self.plan.limits.timeout.filter(|_| self.purpose == Purpose::Target);
+                self.limit_at = timeout.and_then(|timeout| now.checked_add(timeout));
             }
             Report::NotExecuted(errno) => {
                 self.started_at = None;
                 self.account = Account::default();
                 self.last = Some(Outcome::NotExecuted(errno));
             }
+            Report::Tried(act, answer) => self.account.tried.push((act, answer)),
+            Report::Started if self.purpose == Purpose::Trial => self.phase = Phase::Running,
             Report::Started => {
                 self.phase = Phase::Running;
                 // Whoever reads what the target writes must see the end when the target closes it. Not before now: a
@@ -333,6 +359,7 @@ impl Watch<'_> {
                 }
             }
             Report::Stopped => self.stops.due = self.stops.along,
+            Report::Resumed => self.stops.due = false,
             Report::Continued => {
                 self.stops.continuing = self.stops.continuing.saturating_sub(1);
                 self.stops.due = false;
@@ -364,11 +391,14 @@ impl Watch<'_> {
         match report {
             Report::Alive => self.init.is_none(),
             Report::Failed(..) => true,
-            Report::Ready => self.init.is_some() && self.rehearsal,
-            Report::Executing => self.init.is_some() && !self.rehearsal && !self.committed,
+            Report::Ready => self.init.is_some() && self.purpose == Purpose::Rehearsal,
+            Report::Executing => self.init.is_some() && self.purpose != Purpose::Rehearsal && !self.committed,
             Report::Target => self.committed && self.started_at.is_none(),
+            Report::Tried(..) => self.purpose == Purpose::Trial && self.started_at.is_some() && !self.is_running(),
             Report::NotExecuted(_) | Report::Started => self.started_at.is_some() && !self.is_running(),
-            Report::Stopped | Report::Continued | Report::Exited(_) | Report::Signaled(_) => self.is_running(),
+            Report::Stopped | Report::Continued | Report::Resumed | Report::Exited(_) | Report::Signaled(_) => {
+                self.is_running()
+            }
         }
     }
 
@@ -392,7 +422,11 @@ impl Watch<'_> {
                     self.forward(signal);
                 }
                 signal => {
-                    if !self.is_running() && ENDING.contains(&signal) && !self.host.inherited.ignores(signal as i32) {
+                    let ends = ENDING.contains(&signal) && !self.host.inherited.ignores(signal as i32);
+                    if ends {
+                        self.account.asked.get_or_insert(signal as i32);
+                    }
+                    if ends && !self.is_running() {
                         self.asked.get_or_insert(signal);
                         self.hurry();
                     }
@@ -446,11 +480,13 @@ impl Watch<'_> {
         if self.plan.new_session {
             self.stops.along = false;
         }
-        let waker = self.next_wake().map(wake_at).transpose()?;
+        let waker = match &self.control {
+            Some(control) => Some(Waker::start(control, [self.deadline, self.limit_at].into_iter().flatten().min())?),
+            None => None,
+        };
         raise(Signal::SIGSTOP)?;
         if let Some(waker) = waker {
-            // Taken in with the other children.
-            let _sent = kill(waker, Signal::SIGKILL);
+            waker.end();
         }
         Ok(())
     }

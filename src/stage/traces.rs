@@ -1,4 +1,4 @@
-//! What a launcher program leaves on the host, and its removal.
+//! What a launcher program or a target leaves on the host although it may not, and its removal.
 
 use std::path::Path;
 
@@ -16,6 +16,28 @@ pub fn clear(plan: &Plan) {
         };
         if let Err(error) = removed {
             tracing::debug!("'{}' stays: {error}", path.display());
+        }
+    }
+}
+
+/// Removes what the target has made where nothing could be mounted to prevent it: git on the host would run or obey it.
+///
+/// After the end of everything inside; nobody but the host itself could still be making it.
+pub fn take_away(plan: &Plan) {
+    for path in &plan.absent {
+        let Ok(data) = std::fs::symlink_metadata(path) else { continue };
+        let removed = if data.is_dir() { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) };
+        let path = path.display();
+        match removed {
+            Ok(()) => {
+                tracing::warn!("'{path}', which git on the host would obey, was made by the command and is removed");
+            }
+            Err(error) => {
+                let reason = crate::sys::process::describe(&error);
+                tracing::warn!(
+                    "'{path}', which git on the host obeys, was made by the command and cannot be removed: {reason}"
+                );
+            }
         }
     }
 }

@@ -149,17 +149,35 @@ pub fn silence(streams: &[RawFd]) -> io::Result<()> {
     Ok(())
 }
 
-/// Closes every descriptor above 2 but `kept`, and points the standard streams to nothing: for a process that only waits.
-pub fn keep_only(kept: &impl AsFd) {
-    // What stays open only means that somebody sees an end later.
-    let _silent = silence(&[0, 1, 2]);
-    let kept = kept.as_fd().as_raw_fd().cast_unsigned();
-    for (first, last) in [(3, kept.saturating_sub(1)), (kept + 1, u32::MAX)] {
-        if first <= last {
-            // SAFETY: close_range takes three integers. Called in a copy of this process that ends without running destructors.
-            unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
+/// Closes every descriptor above 2 but those in `keep`. For a copy of this process that goes on without what it owns.
+pub fn close_others(keep: &[RawFd]) -> io::Result<()> {
+    let mut keep: Vec<u32> = keep.iter().filter_map(|number| u32::try_from(*number).ok()).collect();
+    keep.sort_unstable();
+    let mut from = 3;
+    for number in keep.into_iter().filter(|number| *number > 2).chain([u32::MAX]) {
+        if from < number {
+            let last = if number == u32::MAX { u32::MAX } else { number - 1 };
+            close_between(from, last)?;
+        }
+        from = number.saturating_add(1);
+    }
+    Ok(())
+}
+
+fn close_between(from: u32, last: u32) -> io::Result<()> {
+    // SAFETY: takes three integers. The caller gives up everything that it owns in this range and never touches it again.
+    if unsafe { libc::syscall(libc::SYS_close_range, from, last, 0) } == 0 {
+        return Ok(());
+    }
+    // Before 5.9 there is no such call.
+    for entry in std::fs::read_dir("/proc/self/fd")? {
+        let name = entry?.file_name();
+        let Some(number) = name.to_str().and_then(|text| text.parse::<u32>().ok()) else { continue };
+        if (from..=last).contains(&number) {
+            close(number.cast_signed());
         }
     }
+    Ok(())
 }
 
 /// Opens `/dev/null` on each standard stream that is closed, so that no other file ends up there by accident.
@@ -189,6 +207,24 @@ pub fn writable(number: RawFd) -> Option<BorrowedFd<'static>> {
     let access = OFlag::from_bits_truncate(fcntl(fd, FcntlArg::F_GETFL).ok()?) & OFlag::O_ACCMODE;
     let for_writing = access != OFlag::O_RDONLY && (kind == SFlag::S_IFREG || kind == SFlag::S_IFCHR);
     (for_writing || kind == SFlag::S_IFDIR).then_some(fd)
+}
+
+/// Whether `number` is a file or disk open for reading only that this user could open for writing.
+#[must_use]
+pub fn could_be_written_anew(number: RawFd) -> bool {
+    use nix::fcntl::OFlag;
+    use nix::sys::stat::{SFlag, fstat};
+    if !is_open(number) {
+        return false;
+    }
+    // SAFETY: open just now, and this program has one thread.
+    let fd = unsafe { BorrowedFd::borrow_raw(number) };
+    let kind = fstat(fd).map(|found| SFlag::from_bits_truncate(found.st_mode) & SFlag::S_IFMT);
+    let access = fcntl(fd, FcntlArg::F_GETFL).map(|flags| OFlag::from_bits_truncate(flags) & OFlag::O_ACCMODE);
+    let path = format!("/proc/self/fd/{number}");
+    matches!(kind, Ok(SFlag::S_IFREG | SFlag::S_IFBLK))
+        && access == Ok(OFlag::O_RDONLY)
+        && nix::unistd::access(path.as_str(), nix::unistd::AccessFlags::W_OK).is_ok()
 }
 
 /// Whether `number` is open on a directory, which leads wherever `..` leads.

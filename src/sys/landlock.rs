@@ -35,6 +35,12 @@ pub fn binds_writing(version: i32) -> bool {
     version >= ABI::V2 as i32
 }
 
+/// Whether it can keep a process from emptying what it cannot write (ABI 3, Linux 6.2).
+#[must_use]
+pub fn binds_emptying(version: i32) -> bool {
+    version >= ABI::V3 as i32
+}
+
 /// Where this process may write, and what it may reach besides files.
 #[derive(Debug)]
 pub struct Wall<'a> {
@@ -52,7 +58,7 @@ pub fn raise(wall: &Wall, version: i32) -> anyhow::Result<()> {
         return Ok(());
     }
     let mut writing: BitFlags<AccessFs> = AccessFs::WriteFile.into();
-    if version >= ABI::V3 as i32 {
+    if binds_emptying(version) {
         writing |= AccessFs::Truncate;
     }
     let mut ruleset =

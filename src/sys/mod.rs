@@ -7,6 +7,7 @@ pub mod fd;
 pub mod filter;
 pub mod group;
 pub mod inherited;
+pub mod keyring;
 #[cfg(target_os = "linux")]
 pub mod landlock;
 pub mod pidfd;

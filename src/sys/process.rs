@@ -28,6 +28,36 @@ pub fn fork<N>(child: impl FnOnce() -> N) -> nix::Result<Pid> {
     }
 }
 
+/// Has a copy of this process do `action` and waits for it, so that SIGKILL for this process, or for its process group, does not
+/// interrupt it. Where there can be no copy, it is done here.
+///
+/// Called when no child is left whose end somebody else waits for.
+pub fn apart(action: impl Fn() -> io::Result<()>) -> io::Result<()> {
+    // A caller that ignores SIGCHLD would make the wait fail.
+    super::signals::default(Signal::SIGCHLD)?;
+    let child = fork(|| {
+        // Without these it is only easier to interrupt.
+        let _own = nix::unistd::setsid();
+        let _blocked = nix::sys::signal::SigSet::all().thread_block();
+        exit_now(action().map_or_else(|error| error.raw_os_error().unwrap_or(NO_NUMBER), |()| 0));
+    });
+    let Ok(child) = child else { return action() };
+    loop {
+        match nix::sys::wait::waitpid(child, None) {
+            Err(nix::errno::Errno::EINTR) => {}
+            Err(errno) => return Err(errno.into()),
+            Ok(nix::sys::wait::WaitStatus::Exited(_, 0)) => return Ok(()),
+            Ok(nix::sys::wait::WaitStatus::Exited(_, errno)) if errno != NO_NUMBER => {
+                return Err(io::Error::from_raw_os_error(errno));
+            }
+            Ok(_) => return Err(io::Error::other("it was interrupted")),
+        }
+    }
+}
+
+/// Exit status for an error that has no number; those of the system are lower.
+const NO_NUMBER: i32 = 255;
+
 /// Ends this process at once, without running destructors or flushing anything.
 pub fn exit_now(status: i32) -> ! {
     // SAFETY: _exit takes an integer and does not return.
@@ -57,24 +87,52 @@ pub fn has_no_new_privs() -> bool {
     nix::sys::prctl::get_no_new_privs().unwrap_or(false)
 }
 
+/// What the calls about capabilities begin with.
+#[repr(C)]
+struct CapabilityHeader {
+    version: u32,
+    pid: i32,
+}
+
+impl CapabilityHeader {
+    /// The third version, for this process.
+    const OWN: Self = Self { version: 0x2008_0522, pid: 0 };
+}
+
+/// One half of the capabilities of a process.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Capabilities {
+    effective: u32,
+    permitted: u32,
+    inheritable: u32,
+}
+
+/// Gives up every capability for good: the bounding set first, which takes one of them.
+pub fn drop_capabilities() -> io::Result<()> {
+    const PR_CAPBSET_DROP: libc::c_int = 24;
+    for capability in 0..64 {
+        // SAFETY: takes integers; a number above the last capability gives EINVAL.
+        if unsafe { libc::prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) } == 0 {
+            continue;
+        }
+        match io::Error::last_os_error() {
+            error if error.raw_os_error() == Some(libc::EINVAL) => break,
+            error => return Err(error),
+        }
+    }
+    let mut header = CapabilityHeader::OWN;
+    let data = [Capabilities::default(); 2];
+    // SAFETY: version 3 wants one header and an array of two data records, which is what the pointers lead to.
+    let set = unsafe { libc::syscall(libc::SYS_capset, &raw mut header, data.as_ptr()) };
+    if set == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
 /// Whether any capability is left to this process or could come back: permitted, effective, inheritable or bounding.
 pub fn has_capabilities() -> io::Result<bool> {
-    #[repr(C)]
-    struct Header {
-        version: u32,
-        pid: i32,
-    }
-    #[repr(C)]
-    #[derive(Clone, Copy, Default)]
-    struct Data {
-        effective: u32,
-        permitted: u32,
-        inheritable: u32,
-    }
-    const VERSION_3: u32 = 0x2008_0522;
     const PR_CAPBSET_READ: libc::c_int = 23;
-    let mut header = Header { version: VERSION_3, pid: 0 };
-    let mut data = [Data::default(); 2];
+    let mut header = CapabilityHeader::OWN;
+    let mut data = [Capabilities::default(); 2];
     // SAFETY: version 3 wants one header and an array of two data records, which is what the pointers lead to.
     let read = unsafe { libc::syscall(libc::SYS_capget, &raw mut header, data.as_mut_ptr()) };
     if read != 0 {
@@ -200,10 +258,10 @@ pub fn has_ended(pid: Pid) -> bool {
 }
 
 /// Kills every child of this process but those in `spare` and, where it is a subreaper, their orphans after them, until
-/// none is left.
+/// none is left. `taken` hears of each that was taken in.
 ///
 /// Bounded: a process that forks faster than it can be killed is given up after two seconds.
-pub fn kill_children(spare: &[Pid]) {
+pub fn kill_children(spare: &[Pid], taken: &mut dyn FnMut(Pid, Usage)) {
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(2);
     while std::time::Instant::now() < deadline {
         let doomed: Vec<_> = children().into_iter().filter(|child| !spare.contains(child)).collect();
@@ -214,9 +272,10 @@ pub fn kill_children(spare: &[Pid]) {
             // Gone is as good as killed.
             let _sent = nix::sys::signal::kill(child, nix::sys::signal::Signal::SIGKILL);
         }
-        match changed_child() {
+        match changed_child_with_usage() {
             Ok(None) => std::thread::sleep(std::time::Duration::from_millis(1)),
-            Ok(_) => {}
+            Ok(Some((pid, Change::Exited(_) | Change::Signaled(_), usage))) => taken(pid, usage),
+            Ok(Some(_)) => {}
             Err(_) => return,
         }
     }
@@ -240,7 +299,7 @@ fn children_of(task: &str) -> Vec<Pid> {
 ///
 /// Each is stopped first, until no new one is found, so that nothing forks away from under the search. Bounded, as
 /// [`kill_children`] is.
-pub fn kill_tree(spare: &[Pid]) {
+pub fn kill_tree(spare: &[Pid], taken: &mut dyn FnMut(Pid, Usage)) {
     let deadline = Instant::now() + Duration::from_secs(2);
     let mut stopped = BTreeSet::new();
     while Instant::now() < deadline {
@@ -257,7 +316,7 @@ pub fn kill_tree(spare: &[Pid]) {
     for pid in descendants(spare) {
         let _sent = nix::sys::signal::kill(pid, Signal::SIGKILL);
     }
-    kill_children(spare);
+    kill_children(spare, taken);
 }
 
 /// All processes that come of this one, except `spare` and what comes of them.

@@ -56,6 +56,32 @@ pub fn restore(inherited: &Inherited) -> io::Result<()> {
     block(inherited.blocked)
 }
 
+extern "C" fn interrupt(_: libc::c_int) {}
+
+/// Does something that may wait in the kernel, for about `time` at most: then it fails with EINTR, or does less.
+pub fn bounded<T>(time: std::time::Duration, act: impl FnOnce() -> T) -> T {
+    // Without SA_RESTART: what waits shall come back.
+    let action = SigAction::new(SigHandler::Handler(interrupt), SaFlags::empty(), SigSet::empty());
+    // SAFETY: the handler does nothing.
+    let old = unsafe { sigaction(Signal::SIGALRM, &action) };
+    let micros = libc::suseconds_t::try_from(time.as_micros()).unwrap_or(libc::suseconds_t::MAX);
+    let every = libc::timeval { tv_sec: 0, tv_usec: micros };
+    let mut timer = libc::itimerval { it_interval: every, it_value: every };
+    // SAFETY: the new value is valid for reads, and the old one is not asked for. It goes on ringing, should the first ring
+    // come before the wait.
+    unsafe { libc::setitimer(libc::ITIMER_REAL, &raw const timer, std::ptr::null_mut()) };
+    let done = act();
+    timer.it_interval.tv_usec = 0;
+    timer.it_value.tv_usec = 0;
+    // SAFETY: as before; zero stops it.
+    unsafe { libc::setitimer(libc::ITIMER_REAL, &raw const timer, std::ptr::null_mut()) };
+    if let Ok(old) = old {
+        // SAFETY: what was there before.
+        let _restored = unsafe { sigaction(Signal::SIGALRM, &old) };
+    }
+    done
+}
+
 /// Lets SIGINT end this process, as if nobody had handled it.
 pub fn die_of_interrupt() {
     // When one of these fails the process goes on and exits with the status that says the same.

@@ -1,6 +1,6 @@
 //! The manual page and the schema of policy files say what the table of keys says.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, ensure};
 use clap_mangen::roff::{Inline, Roff, bold, italic, roman};
@@ -8,8 +8,10 @@ use sandbox_run::backend::Backend;
 use sandbox_run::config::document::Document;
 use sandbox_run::config::fields::{FIELDS, Field, Kind};
 use sandbox_run::config::{file, merge, payload};
+use sandbox_run::plan::base::SECRETS;
 use sandbox_run::policy::Origin;
 use sandbox_run::policy::hidden::DEFAULT_SHOWN;
+use sandbox_run::policy::units::Size;
 use serde_json::{Value, json};
 
 use super::{committed, plain, sound};
@@ -62,6 +64,9 @@ const OPTIONS: &[(&str, &[&str], &str, &str)] = &[
     ("--write-try PATH", &["--write-try", "/nope"], "write_roots_optional", r#"["/nope"]"#),
     ("--mask PATH", &["--mask", "/nope"], "mask_paths", r#"["/nope"]"#),
     ("--protect PATH", &["--protect", "/nope"], "protect_paths", r#"["/nope"]"#),
+    ("--show-hidden NAME", &["--show-hidden", ".x"], "cwd_allow_hidden", r#"["default",".x"]"#),
+    ("--hidden-scan-max N", &["--hidden-scan-max", "9"], "cwd_hidden_scan_max_entries", "9"),
+    ("--hidden-scan-overflow WHAT", &["--hidden-scan-overflow", "warn"], "cwd_hidden_scan_overflow", r#""warn""#),
     ("--workdir DIR", &["--workdir", "/"], "workdir", r#""/""#),
     ("--tmp-size SIZE", &["--tmp-size", "64M"], "tmp_size", r#""64M""#),
     ("--net off|host", &["--net", "host"], "allow_network", "true"),
@@ -87,6 +92,32 @@ const OPTIONS: &[(&str, &[&str], &str, &str)] = &[
     ("--output-overflow WHAT", &["--output-overflow", "kill"], "output_overflow", r#""kill""#),
 ];
 
+/// What happens to names that begin with a dot.
+const HIDDEN_ABOUT: &[&str] = &[
+    "Below the working directory and every directory that is granted, at any depth, a name that begins with a dot is hidden, \
+     unless it is on the list of cwd_allow_hidden. In its place stands an empty file or directory that cannot be written. A \
+     grant of the place itself shows it, and the command and its interpreter are shown by the file alone. What the command \
+     makes is visible to it and hidden in the next run.",
+    "The search for such names ends after cwd_hidden_scan_max_entries. It goes into no .git, and under the default list into \
+     none of the directories in HOME where toolchains keep what they have fetched. Of a grant of / the working directory is \
+     searched like that; of the rest of the host as many entries, nearest first, and there only well-known secrets are hidden. \
+     Backend none hides nothing.",
+    "In write grants the .git directories that are found stay usable, but what git runs or obeys cannot be written: hooks, config, \
+     config.worktree and info/attributes, in submodules and in the common directory of a worktree as well, and no .git can be \
+     replaced. hooks and commondir, where the command makes them, are removed after the run, with a warning. The data of a \
+     linked worktree or submodule is granted along with it, if the repository itself says that it belongs there. A write grant \
+     of such a file or directory itself lifts that for it.",
+];
+
+/// Well-known secrets by what they are.
+fn secrets() -> BTreeMap<&'static str, Vec<&'static str>> {
+    let mut all: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for (place, what) in SECRETS {
+        all.entry(*what).or_default().push(*place);
+    }
+    all
+}
+
 /// Options that no key has a part in: they name sources, or something else than a policy.
 const NO_KEY: &[&str] = &[
     "--policy",
@@ -100,6 +131,8 @@ const NO_KEY: &[&str] = &[
     "--capture",
     "--audit-log",
     "--dry-run",
+    "--explain",
+    "--trace",
     "--verbose",
     "--quiet",
     "--log-format",
@@ -109,15 +142,7 @@ const NO_KEY: &[&str] = &[
 ];
 
 /// Keys that no option has.
-const NO_OPTION: &[&str] = &[
-    "write_files",
-    "create_missing",
-    "cwd_allow_hidden",
-    "cwd_hidden_scan_max_entries",
-    "cwd_hidden_scan_overflow",
-    "cwd_hidden_scan_recursive",
-    "spawn_env_allowlist",
-];
+const NO_OPTION: &[&str] = &["write_files", "create_missing", "cwd_hidden_scan_recursive", "spawn_env_allowlist"];
 
 const RECORD_ABOUT: &str = "A payload (--policy-payload, --policy-fd, or a file named by --policy) is a JSON object in base64url, \
      padding optional. A record has 14 keys; 16 with the two marked 16; 19 with the three marked 19 as well. Each key of its set \
@@ -188,12 +213,25 @@ fn page() -> Result<Vec<u8>> {
     }
     roff.control("EE", []);
     roff.control("PP", []).text([roman(format!("No option has the keys {}.", NO_OPTION.join(", ")))]);
+    let sources = "These options name sources, or say what one call prints or reports, and have no key:";
+    roff.control("PP", []).text([roman(format!("{sources} {}.", NO_KEY.join(", ")))]);
     roff.control("SH", ["WIRE RECORD"]).text([roman(RECORD_ABOUT)]);
     for (key, about) in RECORD {
         roff.control("TP", []).text([bold(*key)]).text([roman(*about)]);
     }
-    let names = format!("The fixed list that null stands for in cwd_allow_hidden: {}.", DEFAULT_SHOWN.join(", "));
-    roff.control("PP", []).text([roman(names)]);
+    roff.control("SH", ["HIDDEN NAMES"]);
+    for paragraph in HIDDEN_ABOUT {
+        roff.control("PP", []).text([roman(*paragraph)]);
+    }
+    roff.control("PP", []).text([roman("The default list; * stands for any text:")]);
+    for (reason, names) in DEFAULT_SHOWN {
+        roff.control("TP", []).text([roman(*reason)]).text([roman(names.join(", "))]);
+    }
+    roff.control("PP", [])
+        .text([roman("Well-known secrets, hidden also below the names above; ~/ means in HOME only:")]);
+    for (what, places) in secrets() {
+        roff.control("TP", []).text([roman(what)]).text([roman(places.join(", "))]);
+    }
     roff.control("SH", ["EXAMPLE"]);
     roff.text([roman("A command that may write its working directory, but for one file:")]);
     roff.control("PP", []).control("EX", []);
@@ -254,7 +292,7 @@ fn property(field: &Field) -> Value {
         Kind::Boolean => json!({ "type": "boolean" }),
         Kind::Count(least) => json!({ "type": "integer", "minimum": least }),
         Kind::Size(least) => json!({ "oneOf": [
-            { "type": "integer", "minimum": least },
+            { "type": "integer", "minimum": least, "maximum": Size::MAX.bytes() },
             { "type": "string", "pattern": "^[0-9]+[KMGT](iB)?$" },
         ] }),
         Kind::Duration | Kind::Seconds => {
@@ -268,7 +306,7 @@ fn property(field: &Field) -> Value {
         })),
         Kind::Variables => list(json!({
             "type": "string",
-            "pattern": format!("^({name}|{name}_[*]|{name}=[^]*|base64:[A-Za-z0-9+/]+=*)$"),
+            "pattern": format!("^({name}|{name}_[*]|{name}=[\\s\\S]*|base64:[A-Za-z0-9+/]+=*)$"),
         })),
         Kind::Values => json!({
             "type": "object",
@@ -283,6 +321,32 @@ fn property(field: &Field) -> Value {
     let unit = if field.unit.is_empty() { String::new() } else { format!(" Unit: {}.", field.unit) };
     value["description"] = format!("{} Default: {}.{unit}", field.about, field.default).into();
     value
+}
+
+/// `[^]` is any character in JavaScript and a mistake elsewhere.
+#[test]
+fn the_patterns_mean_the_same_in_every_language() {
+    fn check(value: &Value) {
+        match value {
+            Value::Object(members) => {
+                let pattern = members.get("pattern").and_then(Value::as_str).unwrap_or_default();
+                assert!(!["[^]", "[]", "(?"].iter().any(|only| pattern.contains(only)), "{pattern}");
+                members.values().for_each(check);
+            }
+            Value::Array(items) => items.iter().for_each(check),
+            _ => {}
+        }
+    }
+    check(&schema());
+    let python = "import json, re, sys\n\
+        items = json.load(open(sys.argv[1]))['properties']['env']['items']\n\
+        known = re.compile(items['pattern'])\n\
+        assert all(known.search(word) for word in ['A', 'A_*', 'A=', 'A=x\\ny=z', 'base64:QT0='])\n\
+        assert not any(known.search(word) for word in ['', '1A', 'A*', '=x', 'A b'])\n";
+    let world = World::new();
+    let file = world.write("w/schema.json", schema().to_string());
+    let file = file.to_str().expect("text");
+    world.call("/usr/bin/python3", ["-c", python, file]).done().is(0, "", "");
 }
 
 #[test]

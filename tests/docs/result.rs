@@ -21,11 +21,19 @@ const TIME: &str = "^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}[.][0-
 /// What the manual page says before the fields.
 const INTRODUCTION: &str = "--result and --result-fd write one JSON object, --audit-log adds the same object as a line without \
     stdout and stderr. Each is written once, at the end, however the run ends: also when nothing was started, when the command \
-    line cannot be understood but for these options, and when a signal ends sandbox-run after the policy has been read. Only \
-    SIGKILL leaves nothing. What cannot be written then is said on standard error and leaves the exit status alone. A FILE of \
-    --result appears complete or not at all; one that exists is replaced, one that is a symbolic link is replaced where it leads; \
-    a FIFO or a device is written. Standard output and standard error go through sandbox-run, to be counted, where they are \
-    pipes, sockets or files of their own. docs/result.schema.json is a JSON Schema of the object. Its fields:";
+    line cannot be understood but for these options, and when one of the signals that ask for an end comes after the \
+    policy has been read. SIGKILL of sandbox-run and signals that nobody sends to end a program, such as SIGALRM, leave nothing. \
+    What cannot be written then is said on standard error and leaves the exit status alone. A FILE of --result appears complete or not at all; \
+    one that exists is replaced by one with its owner and permissions, and stays as it was where nothing can be written, so remove it \
+    beforehand; one that is a symbolic link is replaced where it leads; a FIFO or a device is written. COMMAND cannot write a \
+    result or a log: refused before the start are a directory or link on the way to FILE that COMMAND could put something else in \
+    place of (FILE itself may lie in a directory of a --write grant, which nobody inside can move), a FIFO that it sees, a log or an \
+    open file that it could write or that has a second name, one that --keep-fd or, for a log, a standard stream gives to it, and what \
+    another user left in a directory for everybody such as /tmp. Under 'none' nothing of the kind is held; where FILE leads \
+    elsewhere at the end is said. Standard output and standard error go through sandbox-run, to be counted, where they are \
+    pipes or stream sockets; files and terminals stay those of COMMAND, and under 'none' everything does. Fields can be added \
+    under the same number of the format: readers pass over what they do not know. docs/result.schema.json is a JSON Schema of the \
+    object. Its fields:";
 
 /// The part of the manual page about the result.
 pub(super) fn section(roff: &mut Roff) {
@@ -53,7 +61,6 @@ fn schema() -> Value {
         "type": "object",
         "properties": properties,
         "required": required,
-        "additionalProperties": false,
     })
 }
 
@@ -107,6 +114,9 @@ fn property(field: &str, meaning: &str) -> Value {
 /// Compares a result with the committed schema, with as much of JSON Schema as that uses.
 pub fn validate(result: &Value) -> Result<()> {
     let schema: Value = serde_json::from_slice(&std::fs::read(file(SCHEMA))?)?;
+    // Readers take fields that they do not know, we write none.
+    let unknown = |key: &String| schema["properties"].get(key).is_none();
+    ensure!(!result.as_object().is_some_and(|result| result.keys().any(unknown)), "unknown fields: {result:#}");
     check(&schema, result, "result").with_context(|| format!("{result:#}"))
 }
 

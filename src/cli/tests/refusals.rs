@@ -37,13 +37,19 @@ fn actions_exclude_each_other() {
             "options '--dry-run' and '--completions' exclude each other",
             each,
         ),
-        (&["--json", "x"], "option '--json' needs '--check'", "a plan is printed as JSON by '--dry-run=json'"),
+        (
+            &["--json", "x"],
+            "option '--json' needs '--check' or '--explain'",
+            "a plan is printed as JSON by '--dry-run=json'",
+        ),
         (
             &["--json", "--dry-run", "x"],
-            "option '--json' needs '--check'",
+            "option '--json' needs '--check' or '--explain'",
             "a plan is printed as JSON by '--dry-run=json'",
         ),
         (&["--check", "true"], "option '--check' runs no command, found 'true'", ""),
+        (&["--explain", "x", "--check"], "options '--check' and '--explain' exclude each other", each),
+        (&["--explain", "", "x"], "option '--explain': '' is not a path", ""),
         (&["--completions", "bash", "--", "true"], "option '--completions' runs no command, found 'true'", ""),
     ]);
 }
@@ -66,6 +72,11 @@ fn unknown_options() {
         (&["--create", "x"], "unknown option '--create'", "did you mean '--create-missing'?"),
         (&["--Net", "off", "x"], "unknown option '--Net'", "did you mean '--net'?"),
         (&["--xyzzy", "true"], "unknown option '--xyzzy'", help),
+        (&["--cpus", "2", "true"], "unknown option '--cpus'", "did you mean '--cpu-time'?"),
+        (&["--nproc=9", "true"], "unknown option '--nproc'", "did you mean '--max-procs'?"),
+        (&["--max-time", "9", "true"], "unknown option '--max-time'", "did you mean '--timeout'?"),
+        (&["--ro-bind", "/a", "/a", "true"], "unknown option '--ro-bind'", "did you mean '--read'?"),
+        (&["--rlimit_as", "9", "true"], "unknown option '--rlimit_as'", "did you mean '--address-space'?"),
         (&["--=x", "true"], "unknown option '--'", help),
         (&["-x", "true"], "unknown option '-x'", help),
         (&["-5", "true"], "unknown option '-5'", help),
@@ -98,13 +109,67 @@ fn values_of_short_options_stand_alone() {
         ("-r=", "-r", "write '-r PATH'"),
         ("-vr", "-r", "write '-v -r PATH'"),
         ("-vrfoo", "-r", "write '-v -r foo'"),
-        ("-eA=1", "-e", "write '-e A=1'"),
+        ("-eA", "-e", "write '-e A'"),
         ("-read", "-r", "did you mean '--read'?"),
         ("-backend", "-b", "did you mean '--backend'?"),
         ("-rö", "-r", "write '-r ö'"),
     ] {
         check_refusals(&[(&[word, ".", "true"], &reason(option, word), hint)]);
     }
+}
+
+#[test]
+fn values_of_variables_are_not_quoted() {
+    let help = "see 'sandbox-run --help' for the options";
+    let alone =
+        |option: &str, word: &str| format!("option '{option}' takes its value as a separate word, found '{word}'");
+    check_refusals(&[
+        (&["-eA=s3c"], &alone("-e", "-eA=…"), "write '-e A=…'"),
+        (&["-e=A=s3c"], &alone("-e", "-e=…"), "write '-e NAME[=VALUE]'"),
+        (&["-e=s3c"], &alone("-e", "-e=…"), "write '-e NAME[=VALUE]'"),
+        (&["-e=="], &alone("-e", "-e=…"), "write '-e NAME[=VALUE]'"),
+        (&["-veA=s3c"], &alone("-e", "-veA=…"), "write '-v -e A=…'"),
+        (&["-weA=s3c"], &alone("-w", "-weA=…"), "write '-w eA=…'"),
+        (&["-w=dir"], &alone("-w", "-w=dir"), "write '-w dir'"),
+        (&["-w=A=s3c"], &alone("-w", "-w=A=…"), "write '-w A=…'"),
+        (&["-xA=s3c"], "unknown option '-x' in '-xA=…'", help),
+        (&["-vx=s3c"], "unknown option '-x' in '-vx=…'", help),
+        (&["-A=s3c"], "unknown option '-A' in '-A=…'", help),
+        (&["--ENV=s3c"], "unknown option '--ENV'", help),
+        (&["--capture=A=s3c", "x"], "option '--capture' takes no value, found '--capture=A=…'", ""),
+        (
+            &["-e", "-A=s3c"],
+            "option '-e' needs a value (NAME[=VALUE]), found '-A=…'",
+            "write '--env=-A=…' if that is the value",
+        ),
+        (
+            &["-w", "--env=A=s3c"],
+            "option '-w' needs a value (PATH), found '--env=…'",
+            "write '--write=--env=…' if that is the value",
+        ),
+    ]);
+    for word in [&b"--\xff=s3c"[..], b"-\xff=s3c", b"-eA\xff=s3c"] {
+        let error = parse([OsStr::from_bytes(word).to_owned()]).unwrap_err().to_string();
+        assert!(error.contains("\\xff=…") && !error.contains("s3c"), "{error}");
+    }
+    for word in ["API KEY=s3c", "1A=s3c", "=s3c", "SANDBOX_RUN_X=s3c", "A_*=s3c", "A=s3c\0"] {
+        for words in [&["-e", word][..], &[&format!("--env={word}")]] {
+            let line = refused(words).to_string();
+            let (name, _) = word.split_once('=').expect("a value");
+            assert!(line.contains(&format!("'{name}=…'")) && !line.contains("s3c"), "{line}");
+        }
+    }
+}
+
+#[test]
+fn reports_go_to_no_dash() {
+    let dash = |option: &str| format!("option '{option}': '-' is no file, and standard output is the command's");
+    let result = "--result-fd N writes to an open descriptor; a file of that name is './-'";
+    check_refusals(&[
+        (&["--result", "-", "true"], &dash("--result"), result),
+        (&["--audit-log=-", "true"], &dash("--audit-log"), "a file of that name is './-'"),
+    ]);
+    good(&["--result", "./-", "--audit-log", "./-", "true"]);
 }
 
 #[test]
@@ -129,16 +194,30 @@ fn missing_values() {
 }
 
 #[test]
+fn values_with_other_units() {
+    for (option, value, end) in [
+        ("--timeout", "10sec", "seconds without): did you mean '10s'?"),
+        ("--timeout", "1h30m", "one number and one unit of ms, s, m, h; seconds without)"),
+        ("--cpu-time", "5min", "did you mean '5m'?"),
+        ("--memory", "512m", "TiB): did you mean '512M'?"),
+        ("--tmp-size", "512MB", "TiB): did you mean '512M'?"),
+    ] {
+        let line = refused(&[option, value, "true"]).to_string();
+        assert!(line.contains(&format!("option '{option}': '{value}' is not a")) && line.ends_with(end), "{line}");
+    }
+}
+
+#[test]
 fn bad_values() {
     let size = "is not a size (a whole number of bytes, or with K, M, G, T, KiB, MiB, GiB, TiB)";
-    let duration = "is not a duration (a number of seconds, or with ms, s, m, h)";
+    let duration = "is not a duration (one number and one unit of ms, s, m, h; seconds without)";
     let gaps = "files-read, files-write, masks, network, sockets, processes, privileges, environment, memory, cpu, procs, \
         file-size, open-files, output, time";
     let memory = "is less than 16M, the least that a sandbox starts in";
     let program = "is less than 16M, the least that a program can be loaded in";
     let files = "is less than 16, the fewest that a program can be started with";
     let whole = "is not a whole number of seconds, in which processor time is counted";
-    let large = "is more than 64 bits of bytes";
+    let large = "is more than 63 bits of bytes";
     for (option, value, reason) in [
         ("--net", "maybe", "'maybe' is not one of off, host"),
         ("--net", "", "'' is not one of off, host"),
@@ -156,7 +235,8 @@ fn bad_values() {
         ("--tmp-size", "-1", &format!("'-1' {size}")),
         ("--tmp-size", "4095", "'4095' is less than one page (4K)"),
         ("--tmp-size", "0", "'0' is less than one page (4K)"),
-        ("--tmp-size", "99999999T", "'99999999T' is more than 64 bits of bytes"),
+        ("--tmp-size", "99999999T", &format!("'99999999T' {large}")),
+        ("--tmp-size", "16777215T", &format!("'16777215T' {large}")),
         ("--kill-after", "abc", &format!("'abc' {duration}")),
         ("--kill-after", "-1", &format!("'-1' {duration}")),
         ("--kill-after", "", &format!("'' {duration}")),
@@ -165,11 +245,12 @@ fn bad_values() {
         ("--timeout", "1x", &format!("'1x' {duration}")),
         ("--timeout", "", &format!("'' {duration}")),
         ("--timeout", "1e400", &format!("'1e400' {duration}")),
-        ("--timeout", "5 s", &format!("'5 s' {duration}")),
+        ("--timeout", "5 s", &format!("'5 s' {duration}: did you mean '5s'?")),
         ("--memory", "1.5M", &format!("'1.5M' {size}")),
         ("--memory", "16777215", &format!("'16777215' {memory}")),
         ("--memory", "0", &format!("'0' {memory}")),
         ("--memory", "18446744073709551616", &format!("'18446744073709551616' {large}")),
+        ("--memory", "9223372036854775808", &format!("'9223372036854775808' {large}")),
         ("--max-file-size", "1.5M", &format!("'1.5M' {size}")),
         ("--max-file-size", "-1", &format!("'-1' {size}")),
         ("--max-file-size", "10X", &format!("'10X' {size}")),
@@ -221,7 +302,7 @@ fn bad_values() {
         (&["--dry-run=yaml", "x"], "option '--dry-run': 'yaml' is not one of text, json", ""),
         (&["--dry-run=", "x"], "option '--dry-run': '' is not one of text, json", ""),
     ]);
-    for word in ["1A", "A B", "A-B=x", "", "=x", "A*", "*_X", "A*B"] {
+    for word in ["1A", "A B", "A-B=", "", "A*", "*_X", "A*B"] {
         let line = refused(&["-e", word, "true"]).to_string();
         assert!(line.contains("option '--env': ") && line.contains(&format!("'{word}'")), "{line}");
     }

@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fmt;
 use std::marker::PhantomData;
 use std::path::PathBuf;
@@ -13,10 +13,10 @@ use std::time::Duration;
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
-use super::{ALL_NAMES, BASE64};
+use super::{BASE64, DEFAULT_NAMES};
 use crate::backend::Backend;
 use crate::policy::env::{EnvName, EnvRule, os_string};
-use crate::policy::hidden::{Overflow, is_hidden};
+use crate::policy::hidden::{self, Overflow};
 use crate::policy::limits::{Floor, Limits, OutputOverflow};
 use crate::policy::units::{Size, Span};
 use crate::policy::{NewSession, Protection};
@@ -65,16 +65,10 @@ impl Word for OsString {
 
     fn read(text: &[u8]) -> Result<Self, String> {
         let name = bytes(text)?;
-        let separated = name.as_encoded_bytes().iter().any(|&byte| std::path::is_separator(char::from(byte)));
-        if separated || name.is_empty() || name == "." || name == ".." {
-            return Err(format!("'{}' is not the name of a file: a single part of a path", name.display()));
+        if name == DEFAULT_NAMES {
+            return Ok(name);
         }
-        if !is_hidden(&name) && name != ALL_NAMES {
-            return Err(format!(
-                "'{}' shows nothing: hidden names begin with a dot, and '{ALL_NAMES}' alone stands for all of them",
-                name.display()
-            ));
-        }
+        hidden::check_name(&name)?;
         Ok(name)
     }
 }
@@ -84,17 +78,7 @@ impl Word for EnvRule {
     const MANY: &'static str = "a list of variables";
 
     fn read(text: &[u8]) -> Result<Self, String> {
-        let word = bytes(text)?;
-        Self::parse(&word).map_err(|error| {
-            // What is wrong is found again without the value, which may be a secret.
-            let encoded = word.as_encoded_bytes();
-            let Some(equals) = encoded.iter().position(|&byte| byte == b'=') else { return error.to_string() };
-            let name = String::from_utf8_lossy(&encoded[..=equals]);
-            match Self::parse(OsStr::new(name.as_ref())) {
-                Err(error) => error.to_string(),
-                Ok(_) => format!("cannot use '{name}…' for the environment: the value is not Unicode text"),
-            }
-        })
+        Self::parse(&bytes(text)?).map_err(|error| error.to_string())
     }
 }
 
@@ -460,7 +444,8 @@ fn size_from<'de, D: Deserializer<'de>>(deserializer: D, floor: Floor) -> Result
         }
 
         fn visit_u64<E: Error>(self, bytes: u64) -> Result<u64, E> {
-            self.0.check(bytes).map_err(|reason| E::custom(format!("{bytes} {reason}")))
+            let size = Size::new(bytes).and_then(|size| self.0.check(size.bytes()));
+            size.map_err(|reason| E::custom(format!("{bytes} {reason}")))
         }
 
         fn visit_i64<E: Error>(self, bytes: i64) -> Result<u64, E> {

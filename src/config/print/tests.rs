@@ -2,7 +2,7 @@
 
 use std::os::unix::ffi::OsStringExt;
 
-use proptest::collection::{btree_set, vec};
+use proptest::collection::{btree_map, btree_set, vec};
 use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -11,8 +11,9 @@ use super::*;
 use crate::backend::Backend;
 use crate::config::file::{self, Format};
 use crate::config::layer::{Layer, Set, merge};
-use crate::policy::hidden::{Overflow, Shown};
+use crate::policy::hidden::{Names, Overflow, Shown};
 use crate::policy::limits::OutputOverflow;
+use crate::policy::units::Size;
 use crate::policy::{Access, EnvEntry, Grant, Missing, Network, NewSession, Protection};
 
 /// Bytes without NUL: text, text that needs quotes, bytes that are no text, and what looks encoded.
@@ -75,7 +76,7 @@ fn set<T: std::fmt::Debug + 'static>(value: impl Strategy<Value = T> + 'static) 
 /// Numbers of bytes, round ones among them.
 fn sizes(least: u64) -> impl Strategy<Value = u64> {
     let round = (0_u32..63).prop_map(|shift| 1 << shift);
-    prop_oneof![Just(least), least..=u64::MAX, round.prop_map(move |size: u64| size.max(least))]
+    prop_oneof![Just(least), least..=Size::MAX.bytes(), round.prop_map(move |size: u64| size.max(least))]
 }
 
 fn times() -> impl Strategy<Value = Duration> {
@@ -93,7 +94,11 @@ fn path_rules() -> impl Strategy<Value = Vec<PathRule>> {
 fn hidden_names() -> impl Strategy<Value = Shown> {
     let name = bytes().prop_map(|name| [b".", name.as_slice()].concat());
     let name = name.prop_filter("a single part", |name| !name.contains(&b'/') && name != b"." && name != b"..");
-    prop_oneof![Just(Shown::All), btree_set(name.prop_map(OsString::from_vec), 0..3).prop_map(Shown::Names)]
+    prop_oneof![
+        Just(Shown::All),
+        (btree_set(name.prop_map(OsString::from_vec), 0..3), any::<bool>())
+            .prop_map(|(listed, default)| Shown::Names(Names { default, listed }))
+    ]
 }
 
 /// Every kind of grant that a source can ask for and a document can tell apart.
@@ -115,14 +120,14 @@ fn grants() -> impl Strategy<Value = Vec<Grant>> {
 
 prop_compose! {
     fn lists()(
-        accepted_gaps in btree_set(select(Protection::ALL.to_vec()), 0..3),
+        accepted_gaps in btree_map(select(Protection::ALL.to_vec()), origin(), 0..3),
         grants in grants(),
         masks in path_rules(),
         protects in path_rules(),
         allow_sockets in path_rules(),
         deny_sockets in path_rules(),
         env in vec(entry(), 0..6),
-        keep_fds in btree_set(3..i32::MAX, 0..3),
+        keep_fds in btree_map(3..i32::MAX, origin(), 0..3),
     ) -> Layer {
         Layer { accepted_gaps, grants, masks, protects, allow_sockets, deny_sockets, env, keep_fds, ..Layer::default() }
     }
@@ -192,6 +197,9 @@ fn bare(mut policy: Policy) -> Policy {
     }
     for entry in &mut policy.env.rules {
         entry.origin = Origin::Default;
+    }
+    for origin in policy.accepted_gaps.values_mut().chain(policy.keep_fds.values_mut()) {
+        *origin = Origin::Default;
     }
     policy.origins.clear();
     if policy.network == Network::Off && !policy.backends.list.contains(&Backend::None) {
@@ -342,9 +350,10 @@ fn example() -> Policy {
         ],
         network: Some(Set::new(Network::Host, Origin::Flag("--net"))),
         tmp_size: Some(Set::new(64 << 20, profile)),
-        hidden_shown: Some(Set::new(Shown::Names(BTreeSet::new()), Origin::File("p.toml".into()))),
+        hidden_shown: Some(Set::new(Shown::only(BTreeSet::new()), Origin::File("p.toml".into()))),
         env: [rules(&["A"], &Origin::Flag("--env")), rules(&["M_*", "B=é"], &Origin::File("p.toml".into()))].concat(),
-        keep_fds: [3, 9].into(),
+        accepted_gaps: [(Protection::Cpu, Origin::Flag("--allow-gap"))].into(),
+        keep_fds: [(3, Origin::Flag("--keep-fd")), (9, Origin::File("p.toml".into()))].into(),
         ..Layer::default()
     }])
 }
@@ -352,6 +361,9 @@ fn example() -> Policy {
 #[test]
 fn toml_shows_who_decided() {
     let expected = r#"backend_type = "bwrap"
+allow_gaps = [
+    "cpu",  # from --allow-gap
+]
 read_roots_optional = [
     "base64:L/8=",  # from payload
 ]
@@ -370,7 +382,10 @@ env = [
     "M_*",  # from p.toml
 ]
 env_set.B = "é"  # from p.toml
-keep_fds = [3, 9]
+keep_fds = [
+    3,  # from --keep-fd
+    9,  # from p.toml
+]
 "#;
     assert_eq!(toml(&example()), expected);
 }
@@ -379,6 +394,9 @@ keep_fds = [3, 9]
 fn json_is_indented() {
     let expected = r#"{
   "backend_type": "bwrap",
+  "allow_gaps": [
+    "cpu"
+  ],
   "read_roots_optional": [
     "base64:L/8="
   ],
@@ -411,7 +429,7 @@ fn json_is_indented() {
 #[test]
 fn the_canonical_bytes_and_their_hash() {
     let expected = concat!(
-        r#"{"allow_network":true,"backend_type":"bwrap","cwd_allow_hidden":[],"env":["A","M_*"],"env_set":{"B":"\u00e9"},"#,
+        r#"{"allow_gaps":["cpu"],"allow_network":true,"backend_type":"bwrap","cwd_allow_hidden":[],"env":["A","M_*"],"env_set":{"B":"\u00e9"},"#,
         r#""keep_fds":[3,9],"read_roots_optional":["base64:L/8="],"tmp_size":"64M","write_roots":["/v","/w"],"write_roots_create":["/new"]}"#
     );
     assert_eq!(String::from_utf8(canonical(&example())).unwrap(), expected);

@@ -4,6 +4,7 @@ use std::os::unix::net::UnixListener;
 
 use super::*;
 use crate::plan::view::{Own, Rule};
+use crate::policy::hidden::Shown;
 
 /// A fresh directory, removed at the end.
 struct Tree(tempfile::TempDir);
@@ -33,6 +34,7 @@ impl Tree {
         Ground {
             roots: roots.iter().map(|name| self.path(name).components().collect()).collect(),
             decided: decided.iter().map(|name| self.path(name).into_os_string()).collect(),
+            ..Ground::default()
         }
     }
 
@@ -48,11 +50,17 @@ impl Tree {
 }
 
 fn rule(max_entries: u64, overflow: Overflow) -> Hidden {
-    Hidden { shown: crate::policy::hidden::Shown::All, max_entries, overflow, recursive: true }
+    Hidden { shown: Shown::All, max_entries, overflow, recursive: true }
 }
 
-fn set(names: &[&str]) -> BTreeSet<OsString> {
-    names.iter().map(OsString::from).collect()
+/// Exactly these names.
+fn set(names: &[&str]) -> Names {
+    Names { default: false, listed: names.iter().map(OsString::from).collect() }
+}
+
+/// The default list, and these names.
+fn default_and(names: &[&str]) -> Names {
+    Names { default: true, ..set(names) }
 }
 
 #[test]
@@ -154,8 +162,8 @@ fn a_limit_is_exact_and_names_what_is_unfinished() {
     assert_eq!(
         error.to_string(),
         format!(
-            "cannot look for names that begin with a dot: more than 41 entries (cwd_hidden_scan_max_entries), and \
-             cwd_hidden_scan_overflow is 'error'; not finished: '{z}'"
+            "cannot find all names that begin with a dot and have to be hidden: more than 41 entries (--hidden-scan-max), \
+             and --hidden-scan-overflow is 'error'; not finished: '{z}'"
         )
     );
     // Ten directories, and the number of the others.
@@ -166,7 +174,7 @@ fn a_limit_is_exact_and_names_what_is_unfinished() {
     let partly = with(41, Overflow::Warn).unwrap();
     assert_eq!(tree.names(&partly), [""; 0]);
     let warning = partly.warning.unwrap();
-    for part in ["41 entries", "cwd_hidden_scan_max_entries", &z, "stay visible"] {
+    for part in ["41 entries", "--hidden-scan-max", &z, "stay visible"] {
         assert!(warning.contains(part), "{part}: {warning}");
     }
     let all = with(1, Overflow::Unlimited).unwrap();
@@ -270,19 +278,122 @@ fn the_ground_is_what_somebody_named() {
     }
     add(&mut view, &home, Rule::Own(Own::Home));
     view.add(&tree.path("o/file"), Rule::Read, FileKind::File);
-    let (ground, whole) = Ground::of(&view, &w, Some(&home));
-    assert!(!whole);
+    let of = |view: &View, workdir: &Path, home: Option<&Path>, names: Names| {
+        let ground = Ground::of(view, workdir, home, &names);
+        (ground.roots, ground.rest)
+    };
     let mut expected = vec!["/opt/tool".into(), "/usr/src/app".into(), o.clone()];
     expected.sort();
     expected.insert(0, w.clone());
-    assert_eq!(ground.roots, expected);
+    assert_eq!(of(&view, &w, Some(&home), set(&[])), (expected, vec![]));
 
-    // The whole host is too much: HOME and the working directory stand for it.
+    // The whole host is too much: the working directory, HOME when somebody lists names, and of the rest well-known secrets.
     let mut view = View::default();
     add(&mut view, Path::new("/"), Rule::Read);
     add(&mut view, &o, Rule::Mask);
-    assert_eq!(Ground::of(&view, &w, Some(&home)).0.roots, [w.clone(), home.clone()]);
-    assert!(Ground::of(&view, &w, Some(&home)).1);
-    assert_eq!(Ground::of(&view, &o, None).0.roots, [""; 0].map(PathBuf::from));
-    assert_eq!(Ground::of(&view, Path::new("/"), Some(Path::new("/"))).0.roots, [""; 0].map(PathBuf::from));
+    let (roots, rest) = of(&view, &w, Some(&home), set(&[]));
+    assert_eq!(roots, [w.clone(), home.clone()]);
+    let (roots, beginning) = of(&view, &w, Some(&home), default_and(&[]));
+    assert_eq!((roots, &beginning[0]), (vec![w.clone()], &home));
+    assert_eq!(beginning[1..], rest);
+    for (place, expected) in [("/var", true), ("/usr", false), ("/proc", false), ("/etc", false), ("/bin", false)] {
+        assert_eq!(rest.contains(&PathBuf::from(place)), expected, "{place}");
+    }
+    assert_eq!(of(&view, &o, None, set(&[])).0, [""; 0].map(PathBuf::from));
+    assert_eq!(of(&view, Path::new("/"), Some(Path::new("/")), set(&[])).0, [""; 0].map(PathBuf::from));
+}
+
+#[test]
+fn directories_of_toolchains_are_not_searched_under_the_default_list() {
+    let tree = Tree::new(&["home/.cargo/registry/.x", "home/.rustup/.y", "home/p/.z"]);
+    let home = tree.path("home");
+    let found = |grants: &[&str], workdir: &str, names: Names| {
+        let mut view = View::default();
+        for grant in grants {
+            view.add(&tree.path(grant), Rule::Read, FileKind::Directory);
+        }
+        view.add(&tree.path(workdir), Rule::Workdir, FileKind::Directory);
+        let ground = Ground::of(&view, &tree.path(workdir), Some(&home), &names);
+        tree.names(&scan(&ground, &rule(99, Overflow::Error), &names).unwrap())
+    };
+    assert_eq!(found(&["home/.cargo", "home/.rustup"], "home/p", default_and(&[])), ["home/p/.z"]);
+    assert_eq!(found(&[], "home", default_and(&[])), ["home/.rustup", "home/p/.z"]);
+    assert_eq!(found(&[], "home/.cargo", default_and(&[])), ["home/.cargo/registry/.x"], "started there");
+    let all = ["home/.cargo/registry/.x", "home/.rustup/.y", "home/p/.z"];
+    assert_eq!(found(&["home/.cargo", "home/.rustup"], "home/p", set(&[])), all, "somebody listed names");
+}
+
+#[test]
+fn the_default_list_shows_what_tools_need_and_no_secret() {
+    let tree = Tree::new(&[
+        ".git/config",
+        ".github/workflows/ci.yml",
+        ".eslintrc.json",
+        ".env",
+        ".env.local",
+        ".env.example",
+        ".npmrc",
+        ".config/gh/hosts.yml",
+        ".config/nvim/init",
+        ".cargo/config.toml",
+        ".cargo/credentials.toml",
+        "a/.config/gcloud/x",
+        "a/.netrc",
+        "a/.new",
+        "a/config/gh/x",
+        ".npm -> a/config",
+        ".secrets -> a/config",
+    ]);
+    let found = |names: &Names| {
+        let ground = tree.ground(&[""], &[]);
+        tree.names(&scan(&ground, &rule(99, Overflow::Error), names).unwrap())
+    };
+    let hidden = [
+        ".cargo/credentials.toml",
+        ".config/gh",
+        ".env",
+        ".env.local",
+        ".npmrc",
+        "a/.config/gcloud",
+        "a/.netrc",
+        "a/.new",
+    ];
+    // Of hidden links only one with the name of a secret takes along what it leads to.
+    let with_link = [&hidden[..], &["a/config"]].concat();
+    assert_eq!(found(&default_and(&[])), with_link);
+    let more = found(&default_and(&[".netrc", ".new", ".secrets"]));
+    assert_eq!(more, [&hidden[..6]].concat());
+    // A list of one's own shows what it names, but no secret below it.
+    assert_eq!(found(&set(&[".config", ".npmrc", ".npm"]))[..3], [".cargo", ".config/gh", ".env"]);
+}
+
+#[test]
+fn of_the_rest_of_a_host_only_secrets_are_hidden() {
+    let tree =
+        Tree::new(&["w/.any", "rest/.any", "rest/p/.ssh/id", "rest/.config/gh/x", "rest/p/.git/x", "rest/p/.env"]);
+    let ground = Ground { rest: vec![tree.path("rest")], ..tree.ground(&["w"], &["rest/p/.env"]) };
+    let names = default_and(&[]);
+    let found = scan(&ground, &rule(99, Overflow::Error), &names).unwrap();
+    assert_eq!(tree.names(&found), ["rest/.config/gh", "rest/p/.ssh", "w/.any"]);
+    assert!(found.repositories.contains(&tree.path("rest/p/.git")));
+    // It has a limit of its own, and reaching that is no failure.
+    assert_eq!(tree.names(&scan(&ground, &rule(1, Overflow::Error), &names).unwrap()), ["w/.any"]);
+}
+
+#[test]
+fn under_the_default_list_the_limit_does_not_count_in_directories_of_dependencies() {
+    let tree = Tree::new(&["node_modules/a/.x", "node_modules/b/.y", "src/f", ".z"]);
+    let names = default_and(&[]);
+    let with = |max_entries, overflow| {
+        let rule = Hidden { shown: Shown::by_default(), max_entries, overflow, recursive: true };
+        scan(&tree.ground(&[""], &[]), &rule, &names)
+    };
+    let partly = with(5, Overflow::Error).unwrap();
+    assert_eq!((tree.names(&partly), partly.warning), (vec![".z".into()], None));
+    assert!(partly.note.unwrap().contains("node_modules"));
+    assert!(with(3, Overflow::Error).is_err(), "something of the project's own is left");
+    assert!(with(5, Overflow::Warn).unwrap().warning.is_some());
+    assert_eq!(with(99, Overflow::Error).unwrap().note, None);
+    let listed = scan(&tree.ground(&[""], &[]), &rule(5, Overflow::Error), &set(&[]));
+    assert!(listed.is_err(), "whoever lists names means all of them");
 }

@@ -8,7 +8,7 @@ use std::fs;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Component, Path, PathBuf};
 
-use nix::unistd::{AccessFlags, Pid};
+use nix::unistd::{AccessFlags, Pid, getpid};
 
 use super::legacy::Legacy;
 use super::members::holds_us;
@@ -56,6 +56,12 @@ pub(super) struct Own {
     pub(super) top: PathBuf,
 }
 
+/// Every place where control groups of any kind are mounted.
+#[must_use]
+pub fn places() -> Vec<PathBuf> {
+    Tables::of(getpid()).map_or_else(Vec::new, |tables| tables.points().cloned().collect())
+}
+
 /// What the kernel says of mounts and of the groups of one process.
 #[derive(Debug, Default)]
 pub(super) struct Tables {
@@ -92,6 +98,11 @@ impl Tables {
             mounts: lines(mountinfo).iter().filter_map(|line| Mount::parse(line)).collect(),
             groups: lines(cgroup).iter().filter_map(|line| Membership::parse(line)).collect(),
         }
+    }
+
+    /// Where control groups are mounted.
+    pub(super) fn points(&self) -> impl Iterator<Item = &PathBuf> {
+        self.mounts.iter().map(|mount| &mount.point)
     }
 
     /// Our group of v2.

@@ -3,7 +3,7 @@
 //! It keeps nothing open, has a session of its own, and does nothing else.
 
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::Duration;
 
@@ -34,14 +34,21 @@ impl Guardian {
         // Before the fork: afterwards this process may already be gone, and its number somebody else's.
         let watched = PidFd::open(getpid().as_raw())?;
         let (told, leave) = pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK)?;
+        let (ready, settled) = pipe2(OFlag::O_CLOEXEC)?;
         let pid = sys::process::fork(|| {
-            let _ended = guard(members, &watched, &told);
+            let _ended = guard(members, &watched, &told, &settled);
             sys::process::exit_now(0)
         })?;
         let handle = PidFd::open(pid.as_raw()).inspect_err(|_| {
             let _sent = nix::sys::signal::kill(pid, Signal::SIGKILL);
         })?;
-        Ok(Self { pid, handle, leave: leave.into() })
+        drop(settled);
+        // Not before it is out of reach of what is sent to our process group is there anything to be guarded.
+        match File::from(ready).read(&mut [0]) {
+            Ok(1) => Ok(Self { pid, handle, leave: leave.into() }),
+            Ok(_) => Err(io::Error::other("the process that watches over the group ended early")),
+            Err(error) => Err(error),
+        }
     }
 
     pub(super) fn pid(&self) -> Pid {
@@ -63,12 +70,13 @@ impl Guardian {
 }
 
 /// In the guardian: waits for the end of the process `watched`, then for the end of the group.
-fn guard(members: &Members, watched: &PidFd, told: &OwnedFd) -> io::Result<()> {
+fn guard(members: &Members, watched: &PidFd, told: &OwnedFd, settled: &OwnedFd) -> io::Result<()> {
     setsid()?;
     // Nothing that is sent to the group of a terminal, or to everybody, shall end it.
     sigprocmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::all()), None)?;
     sys::fd::silence(&[0, 1, 2])?;
-    sys::group::close_others(&[watched.as_fd().as_raw_fd(), told.as_raw_fd()])?;
+    nix::unistd::write(settled, b"r")?;
+    sys::fd::close_others(&[watched.as_fd().as_raw_fd(), told.as_raw_fd()])?;
     std::env::set_current_dir("/")?;
     loop {
         let mut polled =

@@ -25,7 +25,7 @@ use std::time::Duration;
 use nix::poll::PollFlags;
 use nix::unistd::Pid;
 
-pub use find::find;
+pub use find::{find, places};
 use guardian::Guardian;
 use legacy::Legacy;
 use members::Members;

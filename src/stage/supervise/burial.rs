@@ -14,7 +14,8 @@ use super::super::cgroup::{Group, Wants};
 use super::super::control::Report;
 use super::super::outcome::{Outcome, Reason};
 use super::super::output::{Output, PATIENCE};
-use super::{Phase, TEARDOWN, Watch, killed};
+use super::super::strace::Listener;
+use super::{MERCY, Phase, TEARDOWN, Watch, killed};
 use crate::policy::limits::Limit;
 use crate::sys;
 use crate::sys::process::{Change, changed_child_with_usage};
@@ -23,22 +24,37 @@ impl Watch<'_> {
     /// Kills everything inside. Without a handle on process 1 there is no target yet, and the launcher goes instead.
     pub(super) fn kill_all(&mut self) {
         self.deadline = None;
-        // An inner stage without a process namespace kills its children when the socket closes.
+        // The inner stage kills everything when the socket closes, and takes it in.
         self.control = None;
+        if self.committed && self.init.is_some() && self.plan.backend.has_view() {
+            self.mercy.get_or_insert(Instant::now() + MERCY);
+        } else {
+            self.kill_now();
+        }
+    }
+
+    /// Kills without waiting for anybody.
+    fn kill_now(&mut self) {
+        self.mercy = None;
         if let Some(group) = self.group.as_ref().filter(|_| self.committed) {
             group.kill();
         }
-        let process_1 = self.init.as_ref().filter(|_| self.plan.backend.has_view());
-        match process_1 {
+        match self.init.as_ref().filter(|_| self.plan.backend.has_view()) {
             Some(init) => {
                 let _sent = init.send(Signal::SIGKILL);
             }
             // Not only the inner stage: the target may have stopped that.
-            None if self.committed => sys::process::kill_tree(&self.spared()),
+            None if self.committed => self.kill_tree(),
             None => {
                 let _sent = kill(self.launcher, Signal::SIGKILL);
             }
         }
+    }
+
+    /// Kills all that comes of us, as far as it is the run's.
+    fn kill_tree(&mut self) {
+        let spared = self.spared();
+        sys::process::kill_tree(&spared, &mut |_, usage| self.usage.add(usage));
     }
 
     /// Ends what runs without the group that it was to run in, and says whether there may be another attempt: the inner stage
@@ -77,6 +93,7 @@ impl Watch<'_> {
         self.control = None;
         let deadline = Instant::now() + TEARDOWN;
         let mut launcher_gone = false;
+        let spared = self.spared();
         loop {
             match changed_child_with_usage() {
                 Ok(None) => {}
@@ -88,16 +105,23 @@ impl Watch<'_> {
                 Ok(Some((_, Change::Stopped | Change::Continued, _))) | Err(Errno::EINTR) => continue,
                 Err(_) => return,
             }
-            let left = deadline.saturating_duration_since(Instant::now());
+            // It may have been taken in where it was killed.
+            launcher_gone |= sys::process::children().iter().all(|child| spared.contains(child));
+            if self.mercy.is_some_and(|mercy| launcher_gone || mercy <= Instant::now()) {
+                self.kill_now();
+                continue;
+            }
+            let left = self.mercy.unwrap_or(deadline).min(deadline).saturating_duration_since(Instant::now());
             let all = self.ends_all();
             match (all, launcher_gone) {
                 (false, true) => return,
-                (true, true) => return sys::process::kill_tree(&self.spared()),
-                (_, false) if left.is_zero() => return sys::process::kill_tree(&self.spared()),
+                (true, true) => return self.kill_tree(),
+                (_, false) if left.is_zero() => return self.kill_tree(),
                 (_, false) => {}
             }
             let mut polled = [PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
             // A failed poll only means looking again too early.
+            let left = left + Duration::from_millis(1);
             let _woken = poll(&mut polled, PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX));
             // Nobody is left to pass one on to, but one that asks us to end must not be lost.
             let _noted = self.take_signals();
@@ -120,14 +144,21 @@ impl Watch<'_> {
         let mut until = None;
         loop {
             self.pump();
+            if self.limit_at.is_some_and(|limit| limit <= Instant::now()) {
+                // Not over before its output is.
+                self.limit_at = None;
+                self.account.limits_hit.insert(Limit::Time);
+                self.account.ended_by.get_or_insert(Limit::Time);
+            }
             let ended = self.account.ended_by.is_some() || self.terminated_at.is_some() || self.asked.is_some();
             if ended && until.is_none() {
+                crate::log::hurry();
                 until = Some(Instant::now() + PATIENCE);
             }
             let Some(output) = self.output.as_ref().filter(|output| !output.is_done(!self.ends_all())) else { return };
-            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-            if left.is_some_and(|left| left.is_zero()) {
-                return;
+            let left = until.or(self.limit_at).map(|until| until.saturating_duration_since(Instant::now()));
+            if until.is_some() && left.is_some_and(|left| left.is_zero()) {
+                return self.output.as_mut().map_or((), Output::abandon);
             }
             let timeout = left.map_or(PollTimeout::NONE, |left| {
                 PollTimeout::try_from(left + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX)
@@ -144,8 +175,13 @@ impl Watch<'_> {
     /// What is known when everything is over.
     pub(super) fn account(mut self) -> Account {
         let account = &mut self.account;
-        account.asked = self.asked.or(self.terminated_at.map(|_| Signal::SIGTERM)).map(|signal| signal as i32);
+        let first = account.asked.or(self.asked.map(|signal| signal as i32));
+        account.asked = first.or(self.terminated_at.map(|_| Signal::SIGTERM as i32));
         account.output = self.output.map(Output::finish);
+        if let Some(limit) = account.ended_by {
+            tracing::warn!("the command was ended: {}", limit.reached());
+        }
+        account.denials = self.trace.map(Listener::finish);
         if let Some(start) = self.started_at {
             // When nobody told of its end, it ended about now.
             account.wall.get_or_insert_with(|| start.elapsed());
@@ -156,16 +192,21 @@ impl Watch<'_> {
             account.end = account.end.or(Some(End::Signaled(Signal::SIGKILL as i32)));
         }
         let limits = &self.plan.limits;
+        let of_tree = self.cpu.as_ref().zip(self.group.as_ref().and_then(Group::cpu_time));
+        let all_spent = of_tree.is_some_and(|(cpu, used)| cpu.is_spent(used));
         let killed = account.end == Some(End::Signaled(Signal::SIGKILL as i32));
         let spent = (self.usage.user + self.usage.system).as_secs();
         let cpu = |seconds| {
-            account.end == Some(End::Signaled(Signal::SIGXCPU as i32))
+            all_spent
+                || account.end == Some(End::Signaled(Signal::SIGXCPU as i32))
                 || killed && account.ended_by.is_none() && spent >= seconds
         };
         if limits.cpu_time.is_some_and(cpu) {
             account.limits_hit.insert(Limit::Cpu);
         }
-        if limits.max_file_size.is_some() && account.end == Some(End::Signaled(Signal::SIGXFSZ as i32)) {
+        let too_large = account.output.as_ref().is_some_and(|output| output.too_large);
+        let signaled = account.end == Some(End::Signaled(Signal::SIGXFSZ as i32));
+        if too_large || limits.max_file_size.is_some() && signaled {
             account.limits_hit.insert(Limit::FileSize);
         }
         if self.group.as_ref().is_some_and(Group::out_of_memory) {

@@ -1,14 +1,17 @@
 //! What ends a run before its command does: clocks and limits.
 
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::time::{Duration, Instant};
 
+use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::waitpid;
 use nix::unistd::Pid;
 
 use super::super::cgroup::Group;
+use super::super::control::Outer;
 use super::super::outcome::{Outcome, Reason};
 use super::{SETUP, Watch, killed};
 use crate::policy::limits::Limit;
@@ -130,6 +133,11 @@ impl Cpu {
         Self { limit, before, warned: false, look_at: Instant::now() + Self::LEAST }
     }
 
+    /// Whether all of it was used.
+    pub(super) fn is_spent(&self, used: Duration) -> bool {
+        used.saturating_sub(self.before) >= self.limit
+    }
+
     pub(super) fn look(&mut self, used: Duration) -> Spent {
         let used = used.saturating_sub(self.before);
         let end = self.limit.saturating_add(Duration::from_secs(1));
@@ -149,17 +157,38 @@ impl Cpu {
     }
 }
 
-/// A process that lets this one go on at `moment`: while we are stopped with the target, our clock is too.
-pub(super) fn wake_at(moment: Instant) -> io::Result<Pid> {
-    let us = PidFd::open(nix::unistd::getpid().as_raw())?;
-    Ok(sys::process::fork(|| {
-        sys::fd::keep_only(&us);
-        // What stops the terminal's processes must not stop this one.
-        let _own = nix::unistd::setsid();
-        let left = moment.saturating_duration_since(Instant::now()) + Duration::from_millis(1);
-        let mut polled = [PollFd::new(us.as_fd(), PollFlags::POLLIN)];
-        if poll(&mut polled, PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX)) == Ok(0) {
-            let _sent = us.send(Signal::SIGCONT);
-        }
-    })?)
+/// A process that lets this one go on when there is something to do: while we are stopped with the target, so are our clocks
+/// and ears.
+pub(super) struct Waker(Pid);
+
+impl Waker {
+    /// Wakes at `moment`, and when something is said on `control`: the target may be made to go on by somebody inside.
+    pub(super) fn start(control: &Outer, moment: Option<Instant>) -> io::Result<Self> {
+        let us = PidFd::open(nix::unistd::getpid().as_raw())?;
+        let waker = sys::process::fork(|| {
+            let kept = [us.as_fd().as_raw_fd(), control.as_fd().as_raw_fd()];
+            // What stays open only means that somebody sees an end later.
+            let _silent = sys::fd::silence(&[0, 1, 2]);
+            let _closed = sys::fd::close_others(&kept);
+            // What stops the terminal's processes must not stop this one.
+            let _own = nix::unistd::setsid();
+            let timeout = moment.map_or(PollTimeout::NONE, |moment| {
+                let left = moment.saturating_duration_since(Instant::now()) + Duration::from_millis(1);
+                PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX)
+            });
+            let mut polled =
+                [PollFd::new(us.as_fd(), PollFlags::POLLIN), PollFd::new(control.as_fd(), PollFlags::POLLIN)];
+            let woken = poll(&mut polled, timeout);
+            let gone = polled[0].revents().is_some_and(|events| !events.is_empty());
+            if woken.is_ok() && !gone {
+                let _sent = us.send(Signal::SIGCONT);
+            }
+        })?;
+        Ok(Self(waker))
+    }
+
+    pub(super) fn end(self) {
+        let _sent = kill(self.0, Signal::SIGKILL);
+        while waitpid(self.0, None) == Err(Errno::EINTR) {}
+    }
 }

@@ -1,0 +1,240 @@
+//! git in the view: what git on the host would run or obey is write-protected, and a worktree or submodule has its data.
+//!
+//! A file that lies about may not widen the view: the data of a worktree is granted only where the repository itself, which
+//! nobody inside can write, says that the worktree is its own. Reads the host's files, changes none.
+//!
+//! Terms: a *git directory* holds `HEAD`, `config` and `hooks`; `.git` is one, or a file that names one; the *common directory*
+//! is the git directory that several worktrees share.
+
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use super::build::Builder;
+use super::links::walk;
+use super::view::{FileKind, Rule};
+use crate::error::{Error, Kind, Result};
+
+/// Files and directories of a git directory from which code is run: hooks, and settings that name programs.
+const OBEYED: &[&str] = &["hooks", "config", "config.worktree", "info/attributes"];
+
+/// The same when somebody makes them: `commondir` sends git to another directory for its `config` and `hooks`.
+const NOT_TO_BE_MADE: &[&str] = &["hooks", "commondir"];
+
+/// The same in the data of a linked worktree.
+const OBEYED_IN_WORKTREE: &[&str] = &["commondir", "gitdir", "config.worktree"];
+
+/// How deep the names of submodules go.
+const DEEPEST: usize = 8;
+
+/// More of a file that names another is not read.
+const LONGEST: usize = 64 << 10;
+
+impl Builder<'_> {
+    /// What `.git`s and directories at `paths` need.
+    pub(super) fn repositories(&mut self, paths: &[PathBuf]) -> Result<()> {
+        for path in paths {
+            if path.file_name().is_some_and(|name| name == ".git") {
+                self.dot_git(path)?;
+            } else if is_git_directory(path) {
+                self.git_directory(path)?;
+            } else if path.join(".git").symlink_metadata().is_ok() {
+                self.dot_git(&path.join(".git"))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn dot_git(&mut self, path: &Path) -> Result<()> {
+        let (Some(place), Ok(metadata)) = (path.parent(), fs::symlink_metadata(path)) else { return Ok(()) };
+        if !self.view.shows(path) {
+            return Ok(());
+        }
+        if metadata.is_symlink() {
+            return self.dot_git_link(path, place);
+        }
+        if metadata.is_dir() {
+            return self.git_directory(path);
+        }
+        self.protect_from_git(path, FileKind::File);
+        let Some(named) = named_directory(path) else { return Ok(()) };
+        let Some(common) = common_directory(&named) else {
+            if is_submodule(&named, place) {
+                self.grant_data(&named, place);
+            }
+            return self.git_directory(&named);
+        };
+        if is_linked(&named, &common, path) {
+            self.grant_data(&common, place);
+        } else if !self.view.shows(&common) {
+            self.notes.push(format!(
+                "'{}' names the repository '{}', which does not know this worktree and is not shown",
+                path.display(),
+                common.display()
+            ));
+        }
+        self.git_directory(&common)
+    }
+
+    /// A link cannot be a mount point: whoever can write its directory gives the name to something else.
+    fn dot_git_link(&mut self, path: &Path, place: &Path) -> Result<()> {
+        let Ok(end) = walk(path).map(|found| found.end) else { return Ok(()) };
+        if self.view.writable(place) && !self.is_granted(&end) {
+            return Err(refuse(path, &end).hint(format!("--write '{}' accepts that", path.display())));
+        }
+        self.git_directory(&end)
+    }
+
+    /// Shows the data of a repository as far as its worktree at `place` can be used.
+    fn grant_data(&mut self, data: &Path, place: &Path) {
+        let known = self.view.shows(data) || self.view.hidden_by(data).is_some();
+        if !known {
+            let rule = if self.view.writable(place) { Rule::Write } else { Rule::Read };
+            self.notes.push(format!(
+                "'{}' is shown because the worktree '{}' is one of its own",
+                data.display(),
+                place.display()
+            ));
+            self.view.add(data, rule, FileKind::Directory);
+        }
+    }
+
+    /// Protects what is obeyed in a git directory, in those of its submodules and in the data of its worktrees.
+    fn git_directory(&mut self, directory: &Path) -> Result<()> {
+        if !self.view.writable(directory) {
+            return Ok(());
+        }
+        self.obeyed(directory, OBEYED)?;
+        // What is no repository yet may become one.
+        let names = if is_git_directory(directory) { NOT_TO_BE_MADE } else { &[] };
+        self.absent.extend(names.iter().map(|name| directory.join(name)).filter(|path| is_missing(path)));
+        for worktree in entries(&directory.join("worktrees")) {
+            self.obeyed(&worktree, OBEYED_IN_WORKTREE)?;
+        }
+        self.modules(&directory.join("modules"), 0)
+    }
+
+    /// The git directories of submodules: their names can have several parts.
+    fn modules(&mut self, directory: &Path, depth: usize) -> Result<()> {
+        for path in entries(directory).into_iter().filter(|_| depth < DEEPEST) {
+            if is_git_directory(&path) {
+                self.git_directory(&path)?;
+            } else {
+                self.modules(&path, depth + 1)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn obeyed(&mut self, directory: &Path, names: &[&str]) -> Result<()> {
+        for path in names.iter().map(|name| directory.join(name)) {
+            let Ok(metadata) = fs::symlink_metadata(&path) else { continue };
+            if !metadata.is_symlink() {
+                self.protect_from_git(&path, FileKind::of(&metadata));
+                continue;
+            }
+            let Ok(found) = walk(&path) else { continue };
+            if self.view.writable(directory) && !self.is_granted(directory) {
+                return Err(refuse(&path, &found.end).hint(format!("--write '{}' accepts that", directory.display())));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whatever somebody has said about this very path stays.
+    fn protect_from_git(&mut self, path: &Path, kind: FileKind) {
+        if self.view.writable(path) && !self.is_granted(path) {
+            self.view.add(path, Rule::Protect, kind);
+        }
+    }
+
+    /// Whether a write grant names this very path.
+    fn is_granted(&self, path: &Path) -> bool {
+        self.view.decides(path).is_some_and(|(at, rule)| at == path && *rule == Rule::Write)
+    }
+}
+
+fn refuse(link: &Path, end: &Path) -> Error {
+    Error::text(
+        Kind::Policy,
+        format!(
+            "cannot protect what git runs: '{}' is a link to '{}' in a directory that can be written, so the name can be \
+             given to something else",
+            link.display(),
+            end.display()
+        ),
+    )
+}
+
+fn is_missing(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
+}
+
+fn is_git_directory(path: &Path) -> bool {
+    ["HEAD", "objects", "refs"].iter().all(|name| !is_missing(&path.join(name)))
+}
+
+/// Directories in `directory`, by name.
+fn entries(directory: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let directories = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    let mut paths: Vec<_> = directories.map(|entry| entry.path()).collect();
+    paths.sort_unstable();
+    paths
+}
+
+/// The path in the first line of a small file, behind `prefix`, from the file's directory: without links.
+fn path_in(file: &Path, prefix: &str) -> Option<PathBuf> {
+    let text = read(file)?;
+    let line = text.strip_prefix(prefix.as_bytes())?.split(|byte| *byte == b'\n').next()?;
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    let path = Path::new(std::ffi::OsStr::from_bytes(line));
+    if line.is_empty() {
+        return None;
+    }
+    walk(&file.parent()?.join(path)).ok().map(|found| found.end)
+}
+
+fn read(file: &Path) -> Option<Vec<u8>> {
+    let metadata = fs::symlink_metadata(file).ok()?;
+    let small = metadata.is_file() && metadata.len() <= LONGEST as u64;
+    small.then(|| fs::read(file).ok())?
+}
+
+/// The git directory that a `.git` file names.
+fn named_directory(dot_git: &Path) -> Option<PathBuf> {
+    path_in(dot_git, "gitdir: ").filter(|path| path.is_dir())
+}
+
+/// The common directory of the data of a linked worktree.
+fn common_directory(named: &Path) -> Option<PathBuf> {
+    path_in(&named.join("commondir"), "").filter(|path| path.is_dir())
+}
+
+/// Whether the repository `common` keeps `named` as the data of the worktree whose `.git` is `dot_git`.
+fn is_linked(named: &Path, common: &Path, dot_git: &Path) -> bool {
+    let inside = named.parent().is_some_and(|above| above.ends_with("worktrees") && above.parent() == Some(common));
+    // By its name a directory of nothing but git's own: what is planted in one of the user's does not open that.
+    let by_name = common.file_name().is_some_and(|name| name == ".bare" || name.as_bytes().ends_with(b".git"));
+    inside
+        && by_name
+        && is_git_directory(common)
+        && path_in(&named.join("gitdir"), "").is_some_and(|path| path == dot_git)
+}
+
+/// Whether `named` is the git directory of a submodule that is checked out in `place`, by its own word.
+fn is_submodule(named: &Path, place: &Path) -> bool {
+    let modules = named.ancestors().any(|above| above.ends_with(".git/modules"));
+    let Some(config) = read(&named.join("config")).filter(|_| modules) else { return false };
+    let config = String::from_utf8_lossy(&config);
+    let mut section = "";
+    let worktree = config.lines().map(str::trim).find_map(|line| {
+        if line.starts_with('[') {
+            section = line;
+        }
+        let (key, value) = line.split_once('=')?;
+        (section == "[core]" && key.trim() == "worktree").then(|| value.trim().trim_matches('"').to_owned())
+    });
+    is_git_directory(named)
+        && worktree.and_then(|path| walk(&named.join(path)).ok()).is_some_and(|found| found.end == place)
+}

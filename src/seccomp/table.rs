@@ -1,0 +1,398 @@
+//! Which system calls the target is refused, what it is told, and why: data only.
+//!
+//! Everything not named here is allowed. A call that this list wants and the C library's constants lack does not compile; the
+//! few that are newer than those constants, or that another architecture has not, stand in [`numbers`]. Left out on purpose:
+//! calls that want a capability even to be of use (`adjtimex`), placement of memory (`mbind` and its kin: little gained, warnings
+//! of programs that care about nodes), `modify_ldt` (wine), `seccomp`, `prctl` and `landlock_*`, with which programs confine
+//! themselves further.
+
+use std::fmt;
+
+use libc::c_long;
+
+/// What a refused caller is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// EPERM: not allowed.
+    Refused,
+    /// ENOSYS: the kernel does not know it. For calls whose callers then take another way.
+    Unknown,
+}
+
+impl Answer {
+    /// Name of the error number.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Refused => "EPERM",
+            Self::Unknown => "ENOSYS",
+        }
+    }
+}
+
+/// In which runs a group counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Applies {
+    /// In all.
+    Always,
+    /// Unless the target is to be traced.
+    Untraced,
+    /// When the target may be in the process group of the caller.
+    SharedGroup,
+    /// When the same is true and nothing else keeps signals from that group.
+    OwnGroup,
+    /// When the target is root and may write files of the host.
+    RootWrites,
+    /// On kernels whose Landlock knows of writing and not of emptying (ABI 2, Linux 5.19 to 6.1).
+    OldLandlock,
+}
+
+/// Calls that are refused for one reason.
+#[derive(Debug)]
+pub struct Group {
+    /// A few words for lists.
+    pub name: &'static str,
+    /// Why.
+    pub reason: &'static str,
+    /// What the caller is told.
+    pub answer: Answer,
+    /// In which runs.
+    pub applies: Applies,
+    /// The calls.
+    pub calls: &'static [Call],
+}
+
+/// One call and, where it is not refused whole, what its arguments must be.
+#[derive(Debug)]
+pub struct Call {
+    symbol: &'static str,
+    /// Its number; negative where this architecture has no such call.
+    pub number: c_long,
+    /// When it is refused, in words; empty for always.
+    pub when: &'static str,
+    /// The same for the filter: all of these hold.
+    pub tests: &'static [Test],
+}
+
+impl Call {
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        self.symbol.trim_start_matches("SYS_")
+    }
+}
+
+impl fmt::Display for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())?;
+        if self.when.is_empty() { Ok(()) } else { write!(f, " ({})", self.when) }
+    }
+}
+
+/// Something to be said of one argument, counted from 0.
+///
+/// Of its low 32 bits, because those are what the kernel reads of every argument named here: a comparison of all 64 is got
+/// around by setting a high one (CVE-2019-10063).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Test {
+    /// It is one of these.
+    Is(u32, &'static [u32]),
+    /// It is none of these.
+    IsNot(u32, &'static [u32]),
+    /// It has one of these bits.
+    HasAny(u32, u32),
+    /// It has none of these bits.
+    HasNone(u32, u32),
+}
+
+/// Call numbers, under the names of the C library.
+mod numbers {
+    #![allow(non_upper_case_globals, reason = "the names of the C library")]
+    use libc::c_long;
+    pub use libc::*;
+
+    // The same on every architecture, and newer than the constants of the C library: linux/unistd.h.
+    pub const SYS_fchmodat2: c_long = 452;
+    pub const SYS_open_tree_attr: c_long = 467;
+
+    // Missing in musl's table.
+    #[cfg(target_arch = "aarch64")]
+    pub const SYS_kexec_file_load: c_long = 294;
+
+    // Removed from Linux long ago; the numbers are not given out again.
+    #[cfg(target_arch = "x86_64")]
+    pub const SYS_create_module: c_long = 174;
+    #[cfg(target_arch = "x86_64")]
+    pub const SYS_get_kernel_syms: c_long = 177;
+    #[cfg(target_arch = "x86_64")]
+    pub const SYS_query_module: c_long = 178;
+
+    /// Calls that were given up before this architecture came.
+    #[cfg(target_arch = "aarch64")]
+    macro_rules! without { ($($symbol:ident)+) => { $(pub const $symbol: c_long = -1;)+ } }
+    #[cfg(target_arch = "aarch64")]
+    without!(SYS_create_module SYS_get_kernel_syms SYS_query_module SYS_ioperm SYS_iopl SYS_sysfs SYS__sysctl SYS_ustat SYS_uselib);
+    #[cfg(target_arch = "aarch64")]
+    without!(SYS_chmod SYS_open SYS_creat SYS_mknod);
+}
+
+/// `SYS_name`, or `SYS_name if "words": test, test`.
+macro_rules! calls {
+    ($($symbol:ident $(if $when:literal: $($test:expr),+)?);+ $(;)?) => {
+        &[$(Call {
+            symbol: stringify!($symbol),
+            number: numbers::$symbol,
+            when: concat!($($when)?),
+            tests: &[$($($test),+)?],
+        }),+]
+    };
+}
+
+/// NS, CGROUP, UTS, IPC, USER, PID, NET. `CLONE_NEWTIME` shares its bit with the exit signal of `clone` and needs none there.
+const CLONE_NEW: u32 = 0x7E02_0000;
+/// FS, FILES, SYSVSEM, VM, SIGHAND, THREAD: what a process may stop sharing without any namespace.
+const UNSHARE_HARMLESS: u32 = 0x0000_0200 | 0x0000_0400 | 0x0004_0000 | 0x0000_0100 | 0x0000_0800 | 0x0001_0000;
+const TIOCSTI: u32 = 0x5412;
+const TIOCLINUX: u32 = 0x541C;
+const AF_UNIX: u32 = 1;
+const AF_INET: u32 = 2;
+const AF_INET6: u32 = 10;
+const AF_NETLINK: u32 = 16;
+const NETLINK_ROUTE: u32 = 0;
+const PER_LINUX: u32 = 0;
+const ADDR_NO_RANDOMIZE: u32 = 0x0004_0000;
+const PERSONALITY_QUERY: u32 = u32::MAX;
+const PRIO_PGRP: u32 = 1;
+const IOPRIO_WHO_PGRP: u32 = 2;
+const S_ISUID: u32 = 0o4000;
+const O_TRUNC: u32 = 0o1000;
+const O_ACCMODE: u32 = 0o3;
+/// `O_CREAT` and the bit of `O_TMPFILE` that does not mean a directory. Without either the mode is whatever a register held.
+const CREATES: u32 = 0o100 | 0o20_000_000;
+
+/// All groups, in the order in which they are listed.
+pub const GROUPS: &[Group] = &[
+    Group {
+        name: "kernel modules",
+        reason: "code in the kernel",
+        answer: Answer::Refused,
+        applies: Applies::Always,
+        calls: calls![
+            SYS_init_module; SYS_finit_module; SYS_delete_module; SYS_create_module; SYS_query_module; SYS_get_kernel_syms
+        ],
+    },
+    Group {
+        name: "mounts",
+        reason: "undo masks, make read-only places writable",
+        answer: Answer::Refused,
+        applies: Applies::Always,
+        calls: calls![
+            SYS_mount; SYS_umount2; SYS_pivot_root; SYS_chroot; SYS_open_tree; SYS_open_tree_attr; SYS_move_mount;
+            SYS_fsopen; SYS_fsconfig; SYS_fsmount; SYS_fspick; SYS_mount_setattr
+        ],
+    },
+    Group {
+        name: "file handles",
+        reason: "open a file by its number, past every path",
+        answer: Answer::Refused,
+        applies: Applies::Always,
+        calls: calls![SYS_open_by_handle_at],
+    },
+    Group {
+        name: "namespaces",
+        reason: "fresh capabilities reach parts of the kernel that are made for root",
+        answer: Answer::Refused,
+        applies: Applies::Always,
+        calls: calls![
+            SYS_clone if "with a CLONE_NEW flag": Test::HasAny(0, CLONE_NEW);
+            SYS_unshare if "for more than files, directories, memory and semaphores":
+                Test::HasAny(0, !UNSHARE_HARMLESS);
+            SYS_setns
+        ],
+    },
+    Group {
+        name: "clone3",
+        reason: "its flags are in memory, where no filter looks; the C library falls back to clone",
+        answer: Answer::Unknown,
+        applies: Applies::Always,
+        calls: calls![SYS_clone3],
+    },
+    Group {
+        name: "tracing",
+        reason: "memory and descriptors of other processes",
+        answer: Answer::Refused,
+        applies: Applies::Untraced,
+        calls: calls![SYS_ptrace; SYS_process_vm_readv; SYS_kcmp; SYS_pidfd_getfd],
+    },
+    Group {
+        name: "other processes",
+        reason: "memory of other processes; no tracer needs these",
+        answer: Answer::Refused,
+        applies: Applies::Always,
+        calls: calls![SYS_process_vm_writev; SYS_process_madvise],
+    },
+    Group {
+        name: "process 1",
+        reason: "it has our user id, and its end is the end of the run, by another status",
+        answer: Answer::Refused,
+        applies: Applies::Always,
+        calls: calls![SYS_prlimit64 if "of process 1": Test::Is(0, &[1])],
+    },
+    Group {
+        name: "keyrings",
+        reason: "no namespace holds them: the caller's can be read, and what is put there outlives the run",
+        answer: Answer::Refused,
+        applies: Applies::Always,
+        calls: calls![SYS_add_key; SYS_request_key; SYS_keyctl],
+    },
+    Group {
+        name: "observation",
+        reason: "the kernel's memory by side channels, files and processes of others",
+        answer: Answer::Refused,
+        applies: Applies::Always,
+        calls: calls![SYS_bpf; SYS_perf_event_open; SYS_fanotify_init; SYS_lookup_dcookie],
+    },
+    Group {
+        name: "page faults",
+        reason: "holds the kernel still in the middle of a copy, the first step of many attacks on it",
+        answer: Answer::Refused,
+        applies: Applies::Always,
+        calls: calls![SYS_userfaultfd],
+    },
+    Group {
+        name: "io_uring",
+        reason: "opens files and sockets past this filter; programs fall back",
+        answer: Answer::Unknown,
+        applies: Applies::Always,
+        calls: calls![SYS_io_uring_setup; SYS_io_uring_enter; SYS_io_uring_register],
+    },
+    Group {
+        name: "clock",
+        reason: "the machine has one",
+        answer: Answer::Refused,
+        applies: Applies::Always,
+        calls: calls![SYS_clock_settime; SYS_settimeofday],
+    },
+    Group {
+        name: "machine",
+        reason: "its state, swap, quota and log belong to its owner",
+        answer: Answer::Refused,
+        applies: Applies::Always,
+        calls: calls![
+            SYS_reboot; SYS_kexec_load; SYS_kexec_file_load; SYS_swapon; SYS_swapoff; SYS_acct; SYS_quotactl;
+            SYS_quotactl_fd; SYS_syslog; SYS_vhangup
+        ],
+    },
+    Group {
+        name: "host name",
+        reason: "it is the sandbox's, and fixed",
+        answer: Answer::Refused,
+        applies: Applies::Always,
+        calls: calls![SYS_sethostname; SYS_setdomainname],
+    },
+    Group {
+        name: "ports",
+        reason: "devices, past the kernel",
+        answer: Answer::Refused,
+        applies: Applies::Always,
+        calls: calls![SYS_ioperm; SYS_iopl],
+    },
+    Group {
+        name: "relics",
+        reason: "code that nobody uses and nobody tests",
+        answer: Answer::Refused,
+        applies: Applies::Always,
+        calls: calls![SYS_nfsservctl; SYS_sysfs; SYS__sysctl; SYS_ustat; SYS_uselib],
+    },
+    Group {
+        name: "personality",
+        reason: "memory that can be executed by accident, addresses that can be guessed; turning off randomisation for oneself \
+                 is what debuggers do",
+        answer: Answer::Refused,
+        applies: Applies::Always,
+        calls: calls![
+            SYS_personality if "but for 0, ADDR_NO_RANDOMIZE and the query":
+                Test::IsNot(0, &[PER_LINUX, ADDR_NO_RANDOMIZE, PERSONALITY_QUERY])
+        ],
+    },
+    Group {
+        name: "terminal input",
+        reason: "types commands for whoever reads the terminal next (CVE-2017-5226)",
+        answer: Answer::Refused,
+        applies: Applies::Always,
+        calls: calls![SYS_ioctl if "TIOCSTI, TIOCLINUX": Test::Is(1, &[TIOCSTI, TIOCLINUX])],
+    },
+    Group {
+        name: "sockets",
+        reason: "no network namespace holds the hypervisor's (AF_VSOCK); the others are much code for few",
+        answer: Answer::Refused,
+        applies: Applies::Always,
+        calls: calls![
+            SYS_socket if "but for AF_UNIX, AF_INET, AF_INET6, AF_NETLINK":
+                Test::IsNot(0, &[AF_UNIX, AF_INET, AF_INET6, AF_NETLINK]);
+            SYS_socket if "AF_NETLINK but for NETLINK_ROUTE":
+                Test::Is(0, &[AF_NETLINK]), Test::IsNot(2, &[NETLINK_ROUTE]);
+            SYS_socketpair if "but for AF_UNIX, AF_INET, AF_INET6":
+                Test::IsNot(0, &[AF_UNIX, AF_INET, AF_INET6])
+        ],
+    },
+    Group {
+        name: "signals to the caller's group",
+        reason: "no process namespace hides a group of processes; only where Landlock does not hold signals back",
+        answer: Answer::Refused,
+        applies: Applies::OwnGroup,
+        calls: calls![SYS_kill if "to the own process group": Test::Is(0, &[0])],
+    },
+    Group {
+        name: "priorities of the caller's group",
+        reason: "the same group, for which the kernel asks the user id only",
+        answer: Answer::Refused,
+        applies: Applies::SharedGroup,
+        calls: calls![
+            SYS_setpriority if "of a process group": Test::Is(0, &[PRIO_PGRP]);
+            SYS_ioprio_set if "of a process group": Test::Is(0, &[IOPRIO_WHO_PGRP])
+        ],
+    },
+    Group {
+        name: "setuid files of root",
+        reason: "a file of root with this bit, left in a write grant, makes everybody on the host root",
+        answer: Answer::Refused,
+        applies: Applies::RootWrites,
+        calls: calls![
+            SYS_chmod if "with S_ISUID": Test::HasAny(1, S_ISUID);
+            SYS_fchmod if "with S_ISUID": Test::HasAny(1, S_ISUID);
+            SYS_fchmodat if "with S_ISUID": Test::HasAny(2, S_ISUID);
+            SYS_fchmodat2 if "with S_ISUID": Test::HasAny(2, S_ISUID);
+            SYS_open if "with S_ISUID": Test::HasAny(1, CREATES), Test::HasAny(2, S_ISUID);
+            SYS_openat if "with S_ISUID": Test::HasAny(2, CREATES), Test::HasAny(3, S_ISUID);
+            SYS_creat if "with S_ISUID": Test::HasAny(1, S_ISUID);
+            SYS_mknod if "with S_ISUID": Test::HasAny(1, S_ISUID);
+            SYS_mknodat if "with S_ISUID": Test::HasAny(2, S_ISUID)
+        ],
+    },
+    Group {
+        name: "openat2 of root",
+        reason: "the same by a mode in memory, where no filter looks; programs fall back to openat",
+        answer: Answer::Unknown,
+        applies: Applies::RootWrites,
+        calls: calls![SYS_openat2],
+    },
+    Group {
+        name: "emptying by name",
+        reason: "a file of the host that is open for reading could be emptied by its name in /proc/self/fd; ftruncate works",
+        answer: Answer::Refused,
+        applies: Applies::OldLandlock,
+        calls: calls![
+            SYS_truncate;
+            SYS_open if "for reading with O_TRUNC": Test::HasAny(1, O_TRUNC), Test::HasNone(1, O_ACCMODE);
+            SYS_openat if "for reading with O_TRUNC": Test::HasAny(2, O_TRUNC), Test::HasNone(2, O_ACCMODE)
+        ],
+    },
+    Group {
+        name: "openat2 under old Landlock",
+        reason: "the same by flags in memory, where no filter looks; programs fall back to openat",
+        answer: Answer::Unknown,
+        applies: Applies::OldLandlock,
+        calls: calls![SYS_openat2],
+    },
+];
