@@ -15,7 +15,7 @@ use anyhow::{Context, Result, ensure};
 const CRATES_MAX: usize = 58;
 
 /// Bytes of a release build, stripped.
-const PROGRAM_BYTES_MAX: u64 = 3_000_000;
+const PROGRAM_BYTES_MAX: u64 = 3_500_000;
 
 #[test]
 #[allow(clippy::disallowed_methods, reason = "cargo is no launched program")]
