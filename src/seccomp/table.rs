@@ -1,7 +1,7 @@
 //! Which system calls the target is refused, what it is told, and why: data only.
 //!
 //! Everything not named here is allowed. A call that this list wants and the C library's constants lack does not compile; the
-//! few that are newer than those constants, or that another architecture has not, stand in [`numbers`]. Left out on purpose:
+//! few that are newer than those constants, or that another architecture has not, stand in `numbers`. Left out on purpose:
 //! calls that want a capability even to be of use (`adjtimex`), placement of memory (`mbind` and its kin: little gained, warnings
 //! of programs that care about nodes), `modify_ldt` (wine), `seccomp`, `prctl` and `landlock_*`, with which programs confine
 //! themselves further.
