@@ -139,7 +139,7 @@ fn signals_reach_the_command_and_nothing_is_left() {
     let world = World::new();
     for options in BACKENDS {
         let nap = nap();
-        let script = format!("trap 'kill $!; echo got; exit 9' TERM; : >ready; sleep {nap} & wait");
+        let script = format!("sleep {nap} & trap 'kill $!; echo got; exit 9' TERM; : >ready; wait");
         let gaps: &[&str] = if options.contains(&"none") { &["--allow-gap", GAPS] } else { &[] };
         let running = world.sh([&options[..], &["--trace", "-w", "."], gaps].concat(), &script).spawn();
         assert!(eventually(|| world.has("w/ready")));
