@@ -18,7 +18,7 @@
 //!  ------------------- bubblewrap | nothing -------------------
 //!    |  stage::inner        verify, restrict, start the target
 //!    v
-//!  exit::Status             the target's own | 125 | 126 | 127 | 128+n
+//!  exit::Status             the target's own | 124 | 125 | 126 | 127 | 128+n
 //! ```
 //!
 //! [`call`] walks this way once, with [`attempt`] for the part from policy to status, [`explain`] for a trial in the target's place and [`report`] for what machines are told; `main` renders and leaves. The library is the program's own: it promises no stable interface.
