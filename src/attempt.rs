@@ -100,7 +100,9 @@ fn all_failed(mut refusals: Vec<(Backend, Error)>) -> Error {
 
 /// Prepares this process for a run; signals wait from here on until the run takes them.
 pub fn settle() -> Result<()> {
-    outer::settle().map_err(|error| Error::text(Kind::Backend, format!("cannot prepare this process: {error}")))
+    outer::settle().map_err(|error| {
+        Error::text(Kind::Backend, format!("cannot prepare this process: {}", sys::process::describe(&error)))
+    })
 }
 
 /// What a sandbox is started for.

@@ -56,7 +56,9 @@ struct Told {
 
 /// Builds the sandbox of `policy` with each backend, without a target in it.
 pub fn check(host: &Host, policy: &Policy) -> Result<Report> {
-    outer::settle().map_err(|error| Error::text(Kind::Backend, format!("cannot prepare this process: {error}")))?;
+    outer::settle().map_err(|error| {
+        Error::text(Kind::Backend, format!("cannot prepare this process: {}", crate::sys::process::describe(&error)))
+    })?;
     let backends: Vec<_> = Backend::ALL.into_iter().map(|backend| try_one(host, policy, backend)).collect();
     let auto = Backend::AUTO
         .iter()

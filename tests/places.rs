@@ -254,7 +254,8 @@ fn a_signal_ends_the_wait_for_a_pipe() {
         let mut writer = None;
         // Nobody can open it so before a reader is there.
         assert!(eventually(|| {
-            let open = nix::fcntl::OFlag::O_WRONLY | nix::fcntl::OFlag::O_NONBLOCK;
+            // Not for any process that a parallel test starts: it would be one writer too many.
+            let open = nix::fcntl::OFlag::O_WRONLY | nix::fcntl::OFlag::O_NONBLOCK | nix::fcntl::OFlag::O_CLOEXEC;
             writer = nix::fcntl::open(&fifo, open, nix::sys::stat::Mode::empty()).ok();
             writer.is_some()
         }));

@@ -314,7 +314,8 @@ fn render(word: &Word, passed: &mut Passed) -> io::Result<OsString> {
         launch::File::Image => sys::fd::own_image()?,
         launch::File::Host(path) => {
             let open = File::open(path);
-            open.map_err(|error| io::Error::new(error.kind(), format!("'{}': {error}", path.display())))?.into()
+            let told = |error: &io::Error| format!("'{}': {}", path.display(), sys::process::describe(error));
+            open.map_err(|error| io::Error::new(error.kind(), told(&error)))?.into()
         }
         launch::File::Empty => sys::fd::sealed(c"empty", b"")?,
         launch::File::Options => return Err(io::Error::other("an option list inside an option list")),
