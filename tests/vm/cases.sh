@@ -33,14 +33,14 @@ check() {
 $expected
 END
     if [ -z "$wrong" ]; then
-        echo "ok $who: $name" >/dev/ttyS1
+        echo "ok $who: $name" >/dev/results
     else
         {
             echo "not ok $who: $name"
             echo "  ${wrong#; }"
             printf '%s\n' "$out" | head -n 20 | sed 's/^/  out: /'
             printf '%s\n' "$err" | head -n 20 | sed 's/^/  err: /'
-        } >/dev/ttyS1
+        } >/dev/results
     fi
 }
 
