@@ -101,6 +101,7 @@ fn plan(view: Vec<MountOp>, network: Network) -> Plan {
         view,
         create: Vec::new(),
         absent: Vec::new(),
+        unprotected: Vec::new(),
         covers: std::collections::BTreeSet::new(),
         checks: Vec::new(),
         hidden: sandbox_run::plan::hidden::Scan::default(),

@@ -78,6 +78,7 @@ pub fn launch(plan: &Plan, program: &Path, features: Features) -> Launch {
         environment: _,
         create: _,
         absent: _,
+        unprotected: _,
         checks: _,
         hidden: _,
         rules: _,

@@ -44,6 +44,7 @@ pub fn launch(plan: &Plan) -> Launch {
         covers: _,
         create: _,
         absent: _,
+        unprotected: _,
         checks: _,
         hidden: _,
         rules: _,

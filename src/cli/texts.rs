@@ -190,8 +190,8 @@ pub(super) const TEXTS: &[Text] = &[
         id: "protect",
         short: "Forbid writing PATH inside a write grant",
         long: "Forbid writing PATH inside a write grant; reading stays allowed. It can neither be \
-            replaced nor renamed away together with a parent directory. A missing PATH is noted \
-            with '-v' and otherwise ignored: COMMAND can make it. Repeatable.",
+            replaced nor renamed away together with a parent directory. A missing PATH is no \
+            error and COMMAND can make it where it may write: then a warning at the end says so. Repeatable.",
         default: "none",
     },
     Text {

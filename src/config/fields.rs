@@ -270,7 +270,8 @@ pub const FIELDS: [Field; 39] = [
         default: "none",
         unit: "",
         about: "Paths inside write grants that must not be written, as with --protect; they can be read, and neither replaced \
-            nor renamed away. A missing path is noted and otherwise ignored. No later source takes one away again.",
+            nor renamed away. A missing path is no error: where the command can make it, a warning at the end says that it did. No later source \
+            takes one away again.",
         bwrap: "mounts each read-only and holds the directories above it in place.",
         none: NOT_WRITES,
         guesses: &["protect", "protects", "protected_paths", "deny_write", "read_only_paths"],

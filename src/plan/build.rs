@@ -41,6 +41,8 @@ pub(super) struct Builder<'a> {
     pub notes: Vec<String>,
     /// What git on the host would obey and what does not exist: see [`super::Plan::absent`].
     pub absent: Vec<PathBuf>,
+    /// Protects of what does not exist in a write grant: see [`super::Plan::unprotected`].
+    pub unprotected: Vec<(PathBuf, Origin)>,
 }
 
 /// `~` and relative paths made absolute; links and `..` stay.
@@ -77,7 +79,15 @@ pub(crate) fn expand(path: &Path, host: &Host, base: Option<&Path>) -> Result<Pa
 
 impl<'a> Builder<'a> {
     pub fn new(host: &'a Host, workdir: &'a Path) -> Self {
-        Self { host, workdir, view: View::default(), create: Vec::new(), notes: Vec::new(), absent: Vec::new() }
+        Self {
+            host,
+            workdir,
+            view: View::default(),
+            create: Vec::new(),
+            notes: Vec::new(),
+            absent: Vec::new(),
+            unprotected: Vec::new(),
+        }
     }
 
     /// Everything the policy says about paths.
@@ -248,6 +258,11 @@ impl<'a> Builder<'a> {
                 "'{}' ({option}) does not exist: the target can make it where it may write",
                 path.display()
             ));
+            if let Ok(place) = place(&path)
+                && self.view.writable(&place.path)
+            {
+                self.unprotected.push((place.path, option.clone()));
+            }
             return Ok(());
         };
         for link in &links {

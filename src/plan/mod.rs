@@ -64,6 +64,9 @@ pub struct Plan {
     /// Files in write grants that git on the host would obey and that do not exist: nothing can be mounted there, so what the
     /// target makes of them is taken away after the run.
     pub absent: Vec<PathBuf>,
+    /// What a protect names in a write grant, who wants it, and that it does not exist: nothing can be mounted there either. It may
+    /// be the host that makes it meanwhile, so it is told and left.
+    pub unprotected: Vec<(PathBuf, Origin)>,
     /// What the inner stage has to find at these paths before it starts the target.
     pub checks: Vec<Check>,
     /// Names that the scan found, hidden in the view.

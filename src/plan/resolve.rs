@@ -64,7 +64,6 @@ pub fn resolve(
     attempt: Attempt,
     known: Option<&Scan>,
 ) -> Result<Plan> {
-    let mut notes = Vec::new();
     let mut warnings = Vec::new();
     let workdir = workdir(policy, host)?;
     let path = target::path_entries(host.variable("PATH"));
@@ -96,8 +95,7 @@ pub fn resolve(
     }
     let trace =
         if attempt.trace { trace(&mut builder, has_view, host, &workdir, &target, argv, &mut warnings) } else { None };
-    let Builder { view, create, notes: built, absent, .. } = builder;
-    notes.extend(built);
+    let Builder { view, create, mut notes, absent, unprotected, .. } = builder;
     warnings.extend(hidden.warning.clone());
 
     let mut lost = lost(attempt, scope_sockets);
@@ -150,6 +148,7 @@ pub fn resolve(
         trace,
         create,
         absent,
+        unprotected,
         hidden,
         environment,
         network: policy.network,

@@ -64,6 +64,7 @@ pub fn run(plan: &Plan, launch: &Launch, host: &Host, mode: Mode) -> (Outcome, A
         traces::clear(plan);
     } else {
         traces::take_away(plan);
+        traces::tell(plan);
     }
     (outcome, account)
 }

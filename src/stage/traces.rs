@@ -41,3 +41,15 @@ pub fn take_away(plan: &Plan) {
         }
     }
 }
+
+/// Says which protected paths are there that were not: a protect is a mount, and there was nothing to mount it on.
+pub fn tell(plan: &Plan) {
+    for (path, option) in &plan.unprotected {
+        if std::fs::symlink_metadata(path).is_ok() {
+            tracing::warn!(
+                "'{}' ({option}) was made during the run: it did not exist before, so nothing protected it",
+                path.display()
+            );
+        }
+    }
+}
