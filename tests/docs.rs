@@ -2,6 +2,7 @@
 //!
 //! With `BLESS=1` the files are written anew instead of compared.
 
+mod escapes;
 mod policy;
 pub mod result;
 

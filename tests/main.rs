@@ -17,6 +17,7 @@ mod diagnostics;
 mod docs;
 mod dots;
 mod environment;
+mod escapes;
 mod examples;
 mod exit;
 mod explain;

@@ -1,0 +1,132 @@
+//! What the kernel offers to everybody or to root, and no namespace holds.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use super::python;
+use crate::harness::{World, alone, find, is_root, program};
+
+/// Opens each for writing, writes nothing, and prints those that could be opened.
+const OPEN: &str = "import glob, os, sys
+for pattern in sys.argv[1:]:
+    for path in glob.glob(pattern):
+        try: os.close(os.open(path, os.O_WRONLY | os.O_CLOEXEC))
+        except OSError: continue
+        print(path)";
+
+/// Each is a way to have the kernel start a program outside, or to stop, watch or reset the machine.
+const MACHINE: [&str; 21] = [
+    "/proc/sys/kernel/core_pattern",
+    "/proc/sys/kernel/modprobe",
+    "/proc/sys/kernel/hotplug",
+    "/proc/sys/kernel/poweroff_cmd",
+    "/proc/sys/kernel/*/*",
+    "/proc/sys/vm/*",
+    "/proc/sys/fs/*",
+    "/proc/sys/fs/binfmt_misc/*",
+    "/proc/sysrq-trigger",
+    "/proc/irq/*/*",
+    "/proc/bus/*/*",
+    "/proc/acpi/*",
+    "/proc/kcore",
+    "/sys/kernel/uevent_helper",
+    "/sys/kernel/mm/*/*",
+    "/sys/power/*",
+    "/sys/devices/*/*/*",
+    "/sys/fs/cgroup/*",
+    "/sys/fs/cgroup/*/*",
+    "/dev/mem",
+    "/dev/kmsg",
+];
+
+#[test]
+fn files_that_set_the_machine_cannot_be_opened_for_writing() {
+    let world = World::new();
+    for options in [&[][..], &["-w", "."], &["-r", "/"], &["-r", "/sys"], &["--net", "host", "-w", "."]] {
+        python(&world, Some(options), OPEN, &MACHINE).done().is(0, "", "");
+    }
+    python(&world, Some(&[]), OPEN, &["/proc/self/oom_score_adj"]).done().is(0, "/proc/self/oom_score_adj\n", "");
+    let outside = python(&world, None, OPEN, &MACHINE).done().code(0).out();
+    if is_root() {
+        assert!(outside.contains("/proc/sys/kernel/core_pattern\n"), "the control\n{outside}");
+        assert!(outside.lines().count() >= 20, "the control\n{outside}");
+    } else {
+        let all = python(
+            &world,
+            None,
+            "import glob, sys; print(len([f for p in sys.argv[1:] for f in glob.glob(p)]))",
+            &MACHINE,
+        );
+        let count = all.done().code(0).out();
+        assert!(
+            count.trim().parse::<u32>().unwrap() >= 20,
+            "the control: they are there, and not this user's: {count}"
+        );
+    }
+}
+
+#[test]
+fn no_capability_is_left_in_any_set() {
+    let world = World::new();
+    let sandbox_run = world.path("o/sandbox-run");
+    alone(|| fs::copy(program(), &sandbox_run)).expect("copy");
+    let script = "grep -E '^(Cap|NoNewPrivs|Seccomp:)' /proc/self/status";
+    let none = "CapInh:\t0000000000000000\nCapPrm:\t0000000000000000\nCapEff:\t0000000000000000\nCapBnd:\t0000000000000000\n\
+                CapAmb:\t0000000000000000\nNoNewPrivs:\t1\nSeccomp:\t2\n";
+    for options in [&[][..], &["--net", "host"], &["--new-session", "never"]] {
+        world.sh(options.iter().copied(), script).done().is(0, none, "");
+    }
+    let outside = world.call("sh", ["-c", script]).done().code(0).out();
+    assert_ne!(outside, none, "the control");
+    if !is_root() {
+        return;
+    }
+    // A caller whose capabilities would pass an exec of whatever comes next.
+    let user = ["--reuid", "65534", "--regid", "65534", "--clear-groups", "--inh-caps", "+chown,+net_raw"];
+    let root = ["--inh-caps", "+chown,+net_raw", "--ambient-caps", "+chown,+net_raw"];
+    for raised in [&user[..], &root] {
+        let outside = world.call("setpriv", raised.iter().chain(&["sh", "-c", script])).done().code(0);
+        outside.stdout_has("CapInh:\t0000000000002001\n");
+        let sandbox_run = sandbox_run.to_str().unwrap();
+        let inside = world.call("setpriv", raised.iter().chain(&[sandbox_run, "--", "sh", "-c", script])).done();
+        inside.is(0, none, "");
+    }
+    // Bubblewrap starts for no user who has them already.
+    let ambient = [&user[..], &["--ambient-caps", "+chown,+net_raw"]].concat();
+    let sandbox_run = sandbox_run.to_str().unwrap();
+    let refused = world.call("setpriv", ambient.iter().chain(&[sandbox_run, "--", "sh", "-c", script])).done();
+    refused.refused(125, &["bwrap"]).stderr_has("ambient");
+}
+
+#[test]
+fn a_setuid_program_gives_nothing() {
+    let world = World::new();
+    let (suid, caps) = (world.path("o/suid-id"), world.path("o/capable"));
+    alone(|| fs::copy(find("id").expect("id"), &suid).and(fs::copy(find("cat").expect("cat"), &caps))).expect("copies");
+    fs::set_permissions(&suid, fs::Permissions::from_mode(0o4755)).expect("mode");
+    let sandbox_run = world.path("o/sandbox-run");
+    alone(|| fs::copy(program(), &sandbox_run)).expect("copy");
+    let o = world.text("o");
+    if !is_root() {
+        // The file is this user's own, so there is nothing to gain; what takes the gain away is there all the same.
+        return drop(world.sh(["-r", &o], "grep NoNewPrivs /proc/self/status").done().is(0, "NoNewPrivs:\t1\n", ""));
+    }
+    let user = ["--reuid", "65534", "--regid", "65534", "--clear-groups"];
+    let as_user = |words: &[&str]| world.call("setpriv", [&user[..], words].concat()).done();
+    let id = suid.to_str().unwrap();
+    as_user(&[id, "-u"]).is(0, "0\n", "");
+    let sandbox_run = sandbox_run.to_str().unwrap();
+    for options in [&["-r", &o][..], &["-r", "/"]] {
+        as_user(&[&[sandbox_run], options, &["--", id, "-u"]].concat()).is(0, "65534\n", "");
+    }
+    // The same with a capability of the file.
+    fs::write(world.path("o/hidden"), "s3cret").expect("file");
+    fs::set_permissions(world.path("o/hidden"), fs::Permissions::from_mode(0o600)).expect("mode");
+    let hidden = world.text("o/hidden");
+    let set = "import os, struct, sys; os.setxattr(sys.argv[1], 'security.capability', \
+               struct.pack('<5I', 0x02000001, 1 << 1, 0, 0, 0))";
+    python(&world, None, set, &[caps.to_str().unwrap()]).done().is(0, "", "");
+    let read = [caps.to_str().unwrap(), hidden.as_str()];
+    as_user(&read).is(0, "s3cret", "");
+    as_user(&[&[sandbox_run, "-r", &o, "--"], &read[..]].concat()).code(1).stdout("").stderr_has("Permission denied");
+}
