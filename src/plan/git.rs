@@ -107,7 +107,12 @@ impl Builder<'_> {
         self.obeyed(directory, OBEYED)?;
         // What is no repository yet may become one.
         let names = if is_git_directory(directory) { NOT_TO_BE_MADE } else { &[] };
-        self.absent.extend(names.iter().map(|name| directory.join(name)).filter(|path| is_missing(path)));
+        let missing: Vec<_> = names.iter().map(|name| directory.join(name)).filter(|path| is_missing(path)).collect();
+        // What is taken away afterwards has to lie in this directory, and not where a link in its place leads.
+        if !missing.is_empty() {
+            self.view.add(directory, Rule::Pin, FileKind::Directory);
+        }
+        self.absent.extend(missing);
         for worktree in entries(&directory.join("worktrees")) {
             self.obeyed(&worktree, OBEYED_IN_WORKTREE)?;
         }

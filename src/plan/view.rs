@@ -336,7 +336,10 @@ impl View {
     pub fn pin(&mut self) {
         let mut pins = BTreeSet::new();
         for (at, entry) in &self.entries {
-            if !matches!(entry.rule, Rule::Protect | Rule::Mask | Rule::Read | Rule::DenySocket | Rule::Secret) {
+            if !matches!(
+                entry.rule,
+                Rule::Protect | Rule::Mask | Rule::Read | Rule::DenySocket | Rule::Secret | Rule::Pin
+            ) {
                 continue;
             }
             for parent in at.ancestors().skip(1) {
