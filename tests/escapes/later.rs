@@ -1,6 +1,6 @@
 //! What is left behind for the host to run later.
 
-use crate::harness::{Call, World};
+use crate::harness::{Call, World, eventually};
 
 /// snapd let an application write to `~/bin`, which login shells search first.
 #[test]
@@ -28,6 +28,61 @@ fn nothing_is_left_in_home() {
     // Names that begin with a dot are not among it.
     assert_eq!(world.read("home/.bashrc"), "mine\n");
     assert_eq!(world.read("home/.ssh/authorized_keys"), "mine\n");
+}
+
+/// Claude Code wrote, outside, through links that the command had left inside. What is taken away after a run is taken away
+/// by us: a link on the way to it must not lead that anywhere else.
+#[test]
+fn nothing_is_removed_by_way_of_a_link() {
+    let bare = "git init -q . && rm -rf .git/config .git/hooks .git/info .git/description";
+    let module = "git init -q . && rm -r .git/hooks && mkdir -p .git/modules/a/b && cp -r .git/HEAD .git/objects .git/refs .git/modules/a/b";
+    let nested = "mkdir -p a/b && cd a/b && git init -q . && rm -rf .git/config .git/hooks .git/info";
+    for (make, place, plant) in [
+        (bare, ".git", &["mv .git g; ln -s OUT .git", "rm -rf .git; ln -s OUT .git"][..]),
+        (module, ".git/modules/a/b", &["mv .git/modules m; mkdir -p .git/modules/a; ln -s OUT .git/modules/a/b"]),
+        (
+            module,
+            ".git/modules/a/b",
+            &["mv .git/modules/a m; ln -s OUTER .git/modules/a", "rm -rf .git/modules/a/b; ln -s OUT .git/modules/a/b"],
+        ),
+        (
+            nested,
+            "a/b/.git",
+            &[
+                "mv a/b/.git g; ln -s OUT a/b/.git",
+                "mv a x; mkdir -p a/b; ln -s OUT a/b/.git",
+                "rm -rf a; mkdir -p a/b; ln -s OUT a/b/.git",
+            ],
+        ),
+    ] {
+        for plant in plant {
+            let world = World::new();
+            world.call("sh", ["-ec", make]).done().is(0, "", "");
+            world.write("o/b/hooks/precious", "mine");
+            world.write("o/b/commondir", "mine");
+            let plant = plant.replace("OUTER", &world.text("o")).replace("OUT", &world.text("o/b"));
+            world.sh(["-w", "."], &plant).done();
+            assert_eq!(world.read("o/b/hooks/precious") + &world.read("o/b/commondir"), "minemine", "{plant}");
+            // Where the host itself puts a link there meanwhile, it is not followed either.
+            let world = World::new();
+            world.call("sh", ["-ec", make]).done().is(0, "", "");
+            world.write("o/b/hooks/precious", "mine");
+            world.write("o/b/commondir", "mine");
+            let running = world.sh(["-w", "."], "touch ready; until [ -e go ]; do sleep 0.02; done").spawn();
+            assert!(eventually(|| world.has("w/ready")));
+            std::fs::rename(world.path(&format!("w/{place}")), world.path("w/away")).expect("rename");
+            world.link(&format!("w/{place}"), world.path("o/b"));
+            world.write("w/go", "");
+            running.done().code(0).stderr_has("cannot be looked for and removed");
+            assert_eq!(world.read("o/b/hooks/precious") + &world.read("o/b/commondir"), "minemine");
+        }
+        // The control: what is made in the place itself is taken away.
+        let world = World::new();
+        world.call("sh", ["-ec", make]).done().is(0, "", "");
+        let made = format!("mkdir {place}/hooks && echo evil >{place}/hooks/pre-commit");
+        world.sh(["-w", "."], &made).done().code(0).stderr_has("is removed");
+        assert!(!world.has(&format!("w/{place}/hooks")));
+    }
 }
 
 /// Claude Code protected its settings where they were there, and a command could make them where not.
