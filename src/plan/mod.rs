@@ -33,7 +33,7 @@ use crate::policy::{Limits, Network, Origin};
 use crate::stage::cgroup::Mechanism;
 use env::Environment;
 use target::Target;
-use trace::Trace;
+use trace::Tracing;
 use view::View;
 
 /// One run under one backend, decided to the last detail.
@@ -58,7 +58,7 @@ pub struct Plan {
     /// The rules that they carry out, for whoever has to explain them.
     pub rules: View,
     /// How the target is traced, if it is.
-    pub trace: Option<Trace>,
+    pub trace: Option<Tracing>,
     /// Directories to make on the host first; the view counts them as there.
     pub create: Vec<Create>,
     /// Files in write grants that git on the host would obey and that do not exist: nothing can be mounted there, so what the

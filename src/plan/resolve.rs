@@ -14,7 +14,7 @@ use super::env::{self, Inputs, Jobserver};
 use super::hidden::Scan;
 use super::links::{reason, walk};
 use super::target::{Search, Target};
-use super::trace::{self, Trace};
+use super::trace::{self, Trace, Tracing};
 use super::view::{Own, Rule, View};
 use super::{Check, Plan, absolute, gap, target};
 use crate::backend::Backend;
@@ -177,7 +177,14 @@ fn trace(
     target: &Target,
     argv: &[OsString],
     warnings: &mut Vec<String>,
-) -> Option<Trace> {
+) -> Option<Tracing> {
+    const LOUD: &str =
+        "--trace: the command may trace its processes and read their memory in this run, which is refused otherwise";
+    if trace::is_tracer(&target.literal) {
+        let name = target.literal.file_name().unwrap_or_default().display();
+        warnings.push(format!("{LOUD}; '{name}' is a tracer itself: what it is refused is not listed"));
+        return Some(Tracing::Target);
+    }
     let path = host.variable("PATH");
     let Some(strace) = trace::find(&target::path_entries(path), workdir) else {
         warnings.push("there is no strace in PATH: the command runs untraced".into());
@@ -188,12 +195,8 @@ fn trace(
         warnings.push(format!("the command runs untraced: {error}"));
         return None;
     }
-    warnings.push(
-        "--trace: the command may trace its processes and read their memory in this run, which is refused otherwise; it runs \
-         slower, and inherits one more descriptor"
-            .into(),
-    );
-    Some(trace)
+    warnings.push(format!("{LOUD}; it runs slower, and inherits one more descriptor"));
+    Some(Tracing::Strace(trace))
 }
 
 /// The directory in which the target starts, without links; it must be there and be searchable.

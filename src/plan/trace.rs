@@ -1,4 +1,4 @@
-//! Running the target under strace: which strace, and what it is told to run.
+//! Running the target traced: under which strace and what that is told to run, or by itself where it is a tracer.
 //!
 //! Decides nothing about the sandbox; `resolve` makes the program visible as it does with the target.
 
@@ -11,7 +11,30 @@ use super::target::{self, Search, Target};
 /// The program.
 const PROGRAM: &str = "strace";
 
-/// A run that is traced.
+/// Programs that trace others. A process has one tracer, so that under strace they could do nothing.
+const TRACERS: &[&str] = &["gdb", "gdb-multiarch", "gdbserver", "lldb", "lldb-server", "ltrace", "rr", PROGRAM];
+
+/// How a run is traced.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Tracing {
+    /// Under strace.
+    Strace(Trace),
+    /// By the target, which is a tracer.
+    Target,
+}
+
+impl Tracing {
+    /// The strace above the target, if there is one.
+    #[must_use]
+    pub fn strace(&self) -> Option<&Trace> {
+        match self {
+            Self::Strace(trace) => Some(trace),
+            Self::Target => None,
+        }
+    }
+}
+
+/// A run under strace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
     /// The tracer, as exec gets it.
@@ -24,6 +47,15 @@ pub struct Trace {
 #[must_use]
 pub fn find(path: &[PathBuf], workdir: &Path) -> Option<Target> {
     target::resolve(&Search { word: OsStr::new(PROGRAM), path, workdir }).ok()
+}
+
+/// Whether `program` is named like a tracer, with or without a version as in `lldb-14`.
+#[must_use]
+pub fn is_tracer(program: &Path) -> bool {
+    let name = program.file_name().and_then(OsStr::to_str).unwrap_or_default();
+    let version = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    let plain = name.rsplit_once('-').filter(|(_, last)| version(last)).map_or(name, |(plain, _)| plain);
+    TRACERS.contains(&plain)
 }
 
 impl Trace {
@@ -43,5 +75,22 @@ impl Trace {
             command.splice(..1, ["/bin/sh".into(), target.literal.clone().into_os_string()]);
         }
         Self { program: strace.literal.clone(), command }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tracers_are_known_by_name() {
+        for name in
+            ["gdb", "/usr/bin/gdb", "./lldb", "lldb-14", "lldb-server-14", "gdb-multiarch", "gdb-13.2", "strace"]
+        {
+            assert!(is_tracer(Path::new(name)), "{name}");
+        }
+        for name in ["", "/", "gdbx", "gdb-x", "xgdb", "sh", "gdb/sh", "stracer"] {
+            assert!(!is_tracer(Path::new(name)), "{name}");
+        }
     }
 }

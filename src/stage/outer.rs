@@ -24,6 +24,7 @@ use super::trial::Trial;
 use crate::host::Host;
 use crate::launch::{self, Command, Launch, Word};
 use crate::plan::Plan;
+use crate::plan::trace::Tracing;
 use crate::sys;
 
 /// Prepares this process once, before the first attempt: nothing inherited crosses by accident from here on.
@@ -90,7 +91,8 @@ fn start(plan: &Plan, launch: &Launch, host: &Host, mode: Mode) -> Result<Starte
     };
     let messages = sys::fd::scratch(c"messages")?;
     let group = group(plan)?;
-    let strace = plan.trace.as_ref().filter(|_| matches!(mode, Mode::Run(_))).map(Strace::start).transpose()?;
+    let trace = plan.trace.as_ref().filter(|_| matches!(mode, Mode::Run(_)));
+    let strace = trace.and_then(Tracing::strace).map(Strace::start).transpose()?;
     let errand = Errand {
         program: strace.as_ref().map_or(&plan.target.literal, |strace| &strace.program),
         argv: strace.as_ref().map_or(&plan.argv, |strace| &strace.argv),
