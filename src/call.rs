@@ -103,7 +103,7 @@ fn may_wait(sources: &Sources, asked: &Asked, host: &Host) -> bool {
 
 /// Says what is wrong with the command line, also where the run was to be reported.
 fn misread_command(misread: Misread, host: &Host) -> Status {
-    log::start(cli::Verbosity::default(), cli::LogFormat::Text, None);
+    log::start(cli::Verbosity::default(), misread.log_format, None);
     let status = failed(&misread.error);
     let mut reports = Reports::default();
     if let Err(error) = reports.open(misread.reports, host) {

@@ -159,6 +159,8 @@ pub struct Misread {
     pub reports: Asked,
     /// Command and arguments, if it is clear where they begin.
     pub target: Option<Vec<OsString>>,
+    /// How to say it.
+    pub log_format: LogFormat,
 }
 
 /// Takes the command line apart; `args` come without the program's own name. The leftmost mistake is reported.
@@ -174,10 +176,11 @@ pub fn read(args: impl IntoIterator<Item = OsString>) -> std::result::Result<Inv
     match understand(&mut command, &options, &target, refused) {
         Ok(invocation) => Ok(Invocation { target, ..invocation }),
         Err(error) => {
-            let reports = reports_of(command, &[options, after].concat());
+            let options = [options, after].concat();
             Err(Box::new(Misread {
                 error,
-                reports,
+                log_format: log_format_of(&options),
+                reports: reports_of(command, &options),
                 target: Some(target).filter(|words| complete && !words.is_empty()),
             }))
         }
@@ -292,6 +295,16 @@ fn reports_of(command: clap::Command, options: &[OsString]) -> Asked {
     let words = words::named(options, &["result", "result-fd", "capture", "audit-log"]);
     let matches = command.try_get_matches_from(words).ok();
     matches.and_then(|mut matches| reports(&mut matches).ok()).unwrap_or_default()
+}
+
+/// The last format among `options` that is one.
+fn log_format_of(options: &[OsString]) -> LogFormat {
+    let words = words::named(options, &["log-format"]);
+    let values = words.iter().filter_map(|word| match word.as_encoded_bytes().strip_prefix(b"--log-format") {
+        Some(rest) => std::str::from_utf8(rest.strip_prefix(b"=")?).ok(),
+        None => word.to_str(),
+    });
+    values.filter_map(|text| (value::LOG_FORMAT.read)(text.as_ref()).ok()).last().unwrap_or(LogFormat::Text)
 }
 
 fn action(matches: &mut ArgMatches, target: &[OsString], profiles: &[String]) -> Result<Action> {

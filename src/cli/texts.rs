@@ -283,7 +283,8 @@ pub(super) const TEXTS: &[Text] = &[
         short: "Read lines like the words of --env from FILE",
         long: "Read words like those of '--env' from FILE, one a line, which keeps values out of \
             the list of processes. A value is the rest of its line, as it is: no quotes, no \
-            expansion. Empty lines and lines that begin with '#' count for nothing. The file \
+            expansion. Empty lines and lines that begin with '#' count for nothing; a file of more than 8 MiB is \
+            an error. The file \
             takes its place among the '--env' words in the order typed, and is relative to the caller's \
             directory, whatever '-C' says. Repeatable.",
         default: "none",
@@ -482,7 +483,8 @@ pub(super) const TEXTS: &[Text] = &[
             accesses to files the sandbox refused, each once, with the option that would allow it. What a file's own \
             permissions refuse and what does not exist on the host either is left out; '-v' prints every traced \
             call. For this run processes inside may trace each other, of which a warning tells; COMMAND is slower, and \
-            inherits one more descriptor. Its status is what it is without.",
+            inherits one more descriptor. Its status is what it is without. A process has one tracer: where COMMAND is \
+            one itself (gdb, lldb, strace and others, by name), it runs without another above it, and nothing is listed.",
         default: "off",
     },
     Text {

@@ -60,7 +60,7 @@ const AUTO: &str = "auto";
 
 /// How the value of one option is read: a clap parser whose messages are ours.
 pub(super) struct Value<T> {
-    read: fn(&OsStr) -> Result<T, String>,
+    pub(super) read: fn(&OsStr) -> Result<T, String>,
     words: fn() -> Vec<&'static str>,
 }
 

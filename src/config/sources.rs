@@ -16,6 +16,9 @@ use crate::policy::env::parse_env_file;
 use crate::policy::{EnvEntry, Origin, Policy};
 use crate::sys;
 
+/// The most bytes of a file of variables: more than an environment can hold on any kernel.
+pub const MAX_ENV_FILE: usize = 8 << 20;
+
 /// What was typed that makes up the policy.
 #[derive(Debug)]
 pub struct Sources {
@@ -45,13 +48,14 @@ pub fn gather(sources: Sources, host: &Host) -> Result<(Policy, Vec<String>)> {
         }
         Some(PolicySource::StandardInput) => {
             let closed = host.inherited.closed[0].then(|| io::Error::from_raw_os_error(libc::EBADF));
-            let bytes = closed.map_or_else(|| bounded(io::stdin().lock()), Err).map_err(|e| unreadable("-", &e))?;
+            let bytes =
+                closed.map_or_else(|| bounded(io::stdin().lock(), MAX_TEXT), Err).map_err(|e| unreadable("-", &e))?;
             layers.extend(from_file(&bytes, "-", "standard input", host, &mut warnings)?);
         }
         Some(PolicySource::File(path)) => {
             let name = path.display().to_string();
             let full = plan::expand(&path, host, host.cwd.as_deref().ok())?;
-            let bytes = File::open(&full).and_then(bounded).map_err(|error| {
+            let bytes = File::open(&full).and_then(|file| bounded(file, MAX_TEXT)).map_err(|error| {
                 let reason = plan::links::reason(&full, &error);
                 Error::text(Kind::Policy, format!("cannot read the policy '{name}': {reason}"))
             })?;
@@ -126,13 +130,13 @@ fn read_descriptor(number: i32) -> Result<Vec<u8>> {
     let name = format!("descriptor {number}");
     let closed = || io::Error::from_raw_os_error(libc::EBADF);
     let file = sys::fd::adopt(number).map(File::from).ok_or_else(closed);
-    file.and_then(bounded).map_err(|error| unreadable(&name, &error))
+    file.and_then(|file| bounded(file, MAX_TEXT)).map_err(|error| unreadable(&name, &error))
 }
 
-/// All of a file that is no larger than a policy may be, and a little of one that is.
-fn bounded(file: impl Read) -> io::Result<Vec<u8>> {
+/// All of a file that is no larger than `most`, and a little of one that is: whoever uses it refuses the length.
+fn bounded(file: impl Read, most: usize) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    file.take(MAX_TEXT as u64 + 1).read_to_end(&mut bytes)?;
+    file.take(most as u64 + 1).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
@@ -148,10 +152,14 @@ fn environment_rules(words: Vec<EnvWord>, host: &Host) -> Result<Vec<EnvEntry>> 
             EnvWord::File(path) => {
                 let name = path.display().to_string();
                 let file = plan::expand(&path, host, host.cwd.as_deref().ok())?;
-                let bytes = std::fs::read(&file).map_err(|error| {
-                    let reason = plan::links::reason(&file, &error);
-                    Error::text(Kind::Policy, format!("cannot read '{name}' (--env-file): {reason}"))
-                })?;
+                let refuse =
+                    |reason: &str| Error::text(Kind::Policy, format!("cannot read '{name}' (--env-file): {reason}"));
+                let bytes = File::open(&file)
+                    .and_then(|file| bounded(file, MAX_ENV_FILE))
+                    .map_err(|error| refuse(&plan::links::reason(&file, &error)))?;
+                if bytes.len() > MAX_ENV_FILE {
+                    return Err(refuse(&format!("it is longer than {MAX_ENV_FILE} bytes")));
+                }
                 let read = parse_env_file(&bytes, &name).kind(Kind::Policy)?;
                 rules.extend(EnvEntry::all(read, &Origin::Flag("--env-file")));
             }

@@ -6,7 +6,8 @@
 //! Terms: a *git directory* holds `HEAD`, `config` and `hooks`; `.git` is one, or a file that names one; the *common directory*
 //! is the git directory that several worktrees share.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -202,8 +203,13 @@ fn path_in(file: &Path, prefix: &str) -> Option<PathBuf> {
 
 fn read(file: &Path) -> Option<Vec<u8>> {
     let metadata = fs::symlink_metadata(file).ok()?;
-    let small = metadata.is_file() && metadata.len() <= LONGEST as u64;
-    small.then(|| fs::read(file).ok())?
+    if !metadata.is_file() {
+        return None;
+    }
+    // What its size is now says nothing of what can be read.
+    let mut bytes = Vec::new();
+    File::open(file).ok()?.take(LONGEST as u64 + 1).read_to_end(&mut bytes).ok()?;
+    (bytes.len() <= LONGEST).then_some(bytes)
 }
 
 /// The git directory that a `.git` file names.
