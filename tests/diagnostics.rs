@@ -72,6 +72,42 @@ fn warnings_can_be_silenced_and_errors_cannot() {
     world.run(["--log-format", "xml", "true"]).done().refused(125, &["xml"]);
 }
 
+/// A command line that cannot be understood, with the format as far as it can.
+#[test]
+fn mistakes_on_the_command_line_are_told_in_the_format_asked_for() {
+    let world = World::new();
+    for words in [
+        &["--log-format", "json", "--no-such-option", "true"][..],
+        &["--log-format=json", "--net", "maybe", "true"],
+        &["--no-such-option", "--log-format", "json", "true"],
+        &["--net=maybe", "--log-format", "json", "true"],
+        &["--log-format", "json", "--mask"],
+        &["--log-format", "json"],
+        &["--log-format", "json", "-x", "-r"],
+        &["--log-format", "text", "--log-format", "json", "-rw", ".", "true"],
+        &["--log-format", "json", "--log-format", "xml", "true"],
+        &["--log-format", "json", "--check", "--dry-run"],
+    ] {
+        let done = world.run(words).done().code(125).stdout("");
+        let lines: Vec<serde_json::Value> =
+            done.stderr.lines().map(|line| serde_json::from_str(line).expect(&done.stderr)).collect();
+        assert!(lines.iter().all(|line| line["level"] == "ERROR"), "{words:?}: {lines:?}");
+        let first = lines[0]["message"].as_str().unwrap();
+        assert!(first.starts_with("cannot read the command line: "), "{words:?}: {lines:?}");
+        assert!(lines[1..].iter().all(|line| line["message"].as_str().unwrap().starts_with("hint: ")), "{lines:?}");
+    }
+    // The last one counts, and what is the command's or another option's value is none.
+    for words in [
+        &["--log-format", "json", "--log-format", "text", "--no-such-option"][..],
+        &["--no-such-option", "true", "--log-format", "json"],
+        &["--no-such-option", "--", "--log-format", "json"],
+        &["--env=--log-format=json", "--no-such-option"],
+        &["--no-such-option"],
+    ] {
+        world.run(words).done().refused(125, &["cannot read the command line: "]);
+    }
+}
+
 #[test]
 fn nowhere_to_say_it_is_no_failure() {
     let world = World::new();

@@ -38,6 +38,15 @@ pub fn skip(what: &str, why: &str) {
     eprintln!("skipped ({what}): {why}");
 }
 
+/// Whether `program` is installed; skips for want of it when not.
+pub fn has(program: &str) -> bool {
+    let found = find(program).is_some();
+    if !found {
+        skip(program, "not installed");
+    }
+    found
+}
+
 /// Whether this machine lets us have a control group for memory, found out without the program under test: a group is made
 /// and removed. Says so when not; no package can change that, so it is no skip.
 pub fn has_memory_groups() -> bool {

@@ -405,3 +405,46 @@ fn the_corpus_is_read_without_a_crash() {
     }
     assert!(count >= 20, "{count}");
 }
+
+/// Whatever is read in full has an end: no endless or huge file costs the memory of the machine.
+#[test]
+fn what_has_no_end_is_refused() {
+    let world = World::new();
+    let sparse = |name: &str| {
+        let path = world.write(name, "");
+        fs::File::options().write(true).open(&path).unwrap().set_len(1 << 40).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let (huge, profile) = (sparse("o/huge"), sparse("o/config/sandbox-run/profiles/huge.toml"));
+    // Less memory than half of the machine's, so that a reader without bounds fails and harms nobody.
+    let call = |script: &str| {
+        let words = ["-c".to_owned(), format!("ulimit -v 1000000; {script}"), program().display().to_string()];
+        world.call("sh", words).env("XDG_CONFIG_HOME", world.path("o/config")).done()
+    };
+    for (options, name, limit) in [
+        ("--env-file /dev/zero", "'/dev/zero' (--env-file)", "8388608 bytes"),
+        (&format!("--env-file {huge}"), &huge, "8388608 bytes"),
+        ("--policy /dev/zero", "/dev/zero", "1048576 bytes"),
+        (&format!("--policy {huge}"), &huge, "1048576 bytes"),
+        (&format!("--policy {huge}.json"), "huge.json", "no such file"),
+        ("--policy - </dev/zero", "standard input", "1048576 bytes"),
+        ("--policy-fd 3 3</dev/zero", "--policy-fd", "1048576 bytes"),
+        ("--profile huge", &profile, "1048576 bytes"),
+    ] {
+        let (options, redirected) = options.split_once(" 3<").or(options.split_once(" <")).map_or_else(
+            || (options.to_owned(), String::new()),
+            |(before, file)| (before.to_owned(), format!("{}<{file}", if before.contains("-fd") { "3" } else { "" })),
+        );
+        call(&format!("exec \"$0\" {options} touch ran {redirected}")).refused(125, &[name, limit]);
+        assert!(!world.has("w/ran"), "{options}");
+    }
+    // A writer that never stops.
+    let endless =
+        "mkfifo ../o/fifo; yes 'A=1' >../o/fifo & \"$0\" --env-file ../o/fifo touch ran; status=$?; wait; exit $status";
+    call(endless).refused(125, &["../o/fifo", "8388608 bytes"]);
+    // The controls: as long as may be, and the memory does for it.
+    world.write("o/full", [&b"A=1\n#"[..], &vec![b'x'; (8 << 20) - 5]].concat());
+    call("exec \"$0\" --env-file ../o/full sh -c 'echo $A'").is(0, "1\n", "");
+    world.write("o/over", [&b"A=1\n#"[..], &vec![b'x'; (8 << 20) - 4]].concat());
+    call("exec \"$0\" --env-file ../o/over touch ran").refused(125, &["../o/over", "8388608 bytes"]);
+}
