@@ -304,7 +304,7 @@ fn log_format_of(options: &[OsString]) -> LogFormat {
         Some(rest) => std::str::from_utf8(rest.strip_prefix(b"=")?).ok(),
         None => word.to_str(),
     });
-    values.filter_map(|text| (value::LOG_FORMAT.read)(text.as_ref()).ok()).last().unwrap_or(LogFormat::Text)
+    values.filter_map(|text| (value::LOG_FORMAT.read)(text.as_ref()).ok()).next_back().unwrap_or(LogFormat::Text)
 }
 
 fn action(matches: &mut ArgMatches, target: &[OsString], profiles: &[String]) -> Result<Action> {
