@@ -289,11 +289,11 @@ fn java_compiles_and_runs() {
 
 /// A module that lies in a cache and nowhere else, put there by way of a proxy of files.
 fn fill_module_cache(world: &World) {
-    let word = "package dep\n\nfunc Word() string { return \"from the cache\" }\n";
+    let source = "package dep\n\nfunc Word() string { return \"from the cache\" }\n";
     world.write("o/proxy/example.org/dep/@v/v1.0.0.info", "{\"Version\":\"v1.0.0\"}\n");
     world.write("o/proxy/example.org/dep/@v/v1.0.0.mod", "module example.org/dep\n");
     world.write("o/proxy/example.org/dep/@v/list", "v1.0.0\n");
-    world.write("o/dep.go", word);
+    world.write("o/dep.go", source);
     let zip = "import sys, zipfile
 z = zipfile.ZipFile(sys.argv[1], 'w')
 z.writestr('example.org/dep@v1.0.0/go.mod', 'module example.org/dep\\n')
@@ -322,7 +322,7 @@ fn go_builds_and_runs_with_modules_of_its_cache() {
     let secrets = [token.to_str().unwrap(), netrc.to_str().unwrap()];
     let plain = world.text("home/go/pkg/mod/example.org/dep@v1.0.0/dep.go");
     let run = [&["go", "run", ".", &plain], &secrets[..]].concat();
-    let missing: String = secrets.iter().map(|path| format!("open {path}: no such file or directory\n")).collect();
+    let missing = secrets.map(|path| format!("open {path}: no such file or directory\n")).concat();
     let before = world.snapshot();
     world.run([&["-p", "go"], &run[..]].concat()).done().is(0, &format!("{missing}from the cache\n"), "");
     for words in
