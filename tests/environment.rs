@@ -227,7 +227,12 @@ fn a_wildcard_holds_back_what_looks_secret() {
             ("MY_NAME", "a"),
             ("MY_API_KEY", "kkkk"),
             ("MY_DB_PASSWORD", "pppp"),
+            ("MY_SECRET2", "ssss"),
+            ("MY_PRIVATEKEY", "rrrr"),
+            ("MY_PW", "wwww"),
+            ("MY_TOKEN_2", "oooo"),
             ("MY_AUTHOR", "b"),
+            ("MY_MONKEY2", "b"),
             ("MY_URL", "https://uuuu:pppp@h"),
             ("GIT_AUTHOR_NAME", "c"),
             ("GIT_SSH_COMMAND", "ssh -v"),
@@ -241,10 +246,19 @@ fn a_wildcard_holds_back_what_looks_secret() {
     for backend in BACKENDS {
         let run = |options: &[&str]| variables(callers(env(&world, &[&backend[..], options].concat())).done());
         let found = run(&wild);
-        for name in ["MY_NAME", "MY_AUTHOR", "GIT_AUTHOR_NAME", "TOKENIZERS_PARALLELISM"] {
+        for name in ["MY_NAME", "MY_AUTHOR", "MY_MONKEY2", "GIT_AUTHOR_NAME", "TOKENIZERS_PARALLELISM"] {
             assert!(found.contains_key(name.as_bytes()), "{name} is harmless");
         }
-        for name in ["MY_API_KEY", "MY_DB_PASSWORD", "MY_URL", "GIT_SSH_COMMAND"] {
+        for name in [
+            "MY_API_KEY",
+            "MY_DB_PASSWORD",
+            "MY_SECRET2",
+            "MY_PRIVATEKEY",
+            "MY_PW",
+            "MY_TOKEN_2",
+            "MY_URL",
+            "GIT_SSH_COMMAND",
+        ] {
             assert!(!found.contains_key(name.as_bytes()), "{name} is held back");
             assert!(run(&["-e", name]).contains_key(name.as_bytes()), "{name} passes by its name");
             assert!(

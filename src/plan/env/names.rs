@@ -221,11 +221,14 @@ pub const SELECTORS: &[(&str, Toolchain)] = &[
     ("RUSTUP_TOOLCHAIN", Toolchain::Rust),
 ];
 
-/// Whole segments, between `_`, that make a name look secret.
+/// Whole segments, between `_`, that make a name look secret, whatever number follows.
 const SECRET_SEGMENTS: &[&str] = &[
+    "APIKEYS",
     "AUTH",
     "BEARER",
     "COOKIE",
+    "COOKIES",
+    "CRED",
     "CREDENTIAL",
     "CREDENTIALS",
     "CREDS",
@@ -233,23 +236,52 @@ const SECRET_SEGMENTS: &[&str] = &[
     "JWT",
     "KEY",
     "KEYS",
+    "KEYTAB",
+    "MNEMONIC",
     "PASS",
     "PASSPHRASE",
     "PASSWD",
     "PASSWORD",
+    "PASSWORDS",
     "PAT",
+    "PATS",
     "PEM",
+    "PIN",
+    "PSK",
+    "PW",
     "PWD",
     "SECRET",
     "SECRETS",
     "SESSION",
+    "SK",
     "TOKEN",
     "TOKENS",
+    "TOTP",
     "WEBHOOK",
+    "WEBHOOKS",
 ];
 
 /// Endings that make a name look secret without a `_` before them, as in `PGPASSWORD`.
-const SECRET_ENDINGS: &[&str] = &["APIKEY", "PASSWD", "PASSWORD", "SECRET", "TOKEN"];
+const SECRET_ENDINGS: &[&str] = &[
+    "ACCESSKEY",
+    "APIKEY",
+    "AUTHKEY",
+    "CREDENTIAL",
+    "CREDENTIALS",
+    "ENCRYPTIONKEY",
+    "MASTERKEY",
+    "PASSPHRASE",
+    "PASSWD",
+    "PASSWORD",
+    "PRIVATEKEY",
+    "PRIVKEY",
+    "SECRET",
+    "SECRETKEY",
+    "SECRETS",
+    "SIGNINGKEY",
+    "SSHKEY",
+    "TOKEN",
+];
 
 /// Whether the table, sorted by bytes, has the name.
 #[must_use]
@@ -299,8 +331,12 @@ pub fn looks_secret(name: &str) -> bool {
     if name == "SSH_AUTH_SOCK" || name == "PWD" {
         return false;
     }
-    SECRET_ENDINGS.iter().any(|ending| ends_with_ignoring_case(name, ending))
-        || name.split('_').any(|segment| SECRET_SEGMENTS.iter().any(|word| segment.eq_ignore_ascii_case(word)))
+    name.split('_').any(|segment| {
+        // A second secret has a number: `TOKEN2`, `API_KEY_2`.
+        let word = segment.trim_end_matches(|c: char| c.is_ascii_digit());
+        SECRET_ENDINGS.iter().any(|ending| ends_with_ignoring_case(word, ending))
+            || SECRET_SEGMENTS.iter().any(|secret| word.eq_ignore_ascii_case(secret))
+    })
 }
 
 /// Whether the value holds a URL with a user part (`scheme://user@`, with or without a password).
@@ -403,6 +439,21 @@ mod tests {
             "CI_BEARER",
             "CI_CREDS",
             "CI_PRIVATE_PEM",
+            "MY_SECRET2",
+            "MY_TOKEN_2",
+            "MY_KEY01",
+            "MY_PRIVATEKEY",
+            "MY_PW",
+            "MY_PW1",
+            "MY_DB_PASSPHRASE",
+            "MY_DBPASSPHRASE",
+            "MY_CREDS",
+            "MY_COOKIES",
+            "MYTOKEN_OLD",
+            "mySecretKey",
+            "STRIPE_SK",
+            "WIFI_PSK",
+            "WALLET_MNEMONIC",
         ] {
             assert!(looks_secret(name), "{name}");
         }
@@ -419,6 +470,14 @@ mod tests {
             "MY_PATH",
             "PASSENGER_APP",
             "OAUTH_CLIENT_ID",
+            "MONKEY",
+            "MY_MONKEY2",
+            "MY_PWA",
+            "MY_TASK",
+            "MY_2",
+            "2",
+            "SECRETARY_NAME",
+            "KEYMAP",
         ] {
             assert!(!looks_secret(name), "{name}");
         }
