@@ -210,6 +210,27 @@ fn a_caller_with_nothing_is_enough() {
     }
 }
 
+/// Without a sandbox: the grant of the profile asks for files as well, and each gap is needed, as the document says.
+#[test]
+fn a_tool_server_without_a_sandbox_names_what_it_gives_up() {
+    let world = World::new();
+    let example = std::fs::read_to_string(crate::readme::project("docs/examples/tool-server.toml")).expect("example");
+    let run = |gaps: &[&str]| {
+        let text =
+            example.replace("backend_type = \"auto\"", &format!("backend_type = \"native\"\nallow_gaps = {gaps:?}"));
+        assert!(text.contains("native"));
+        world.write("o/p.toml", text);
+        world.run(["-q", "--policy", "../o/p.toml", "echo", "ran"]).done()
+    };
+    let all = ["files-read", "files-write", "network"];
+    run(&all).is(0, "ran\n", "");
+    for (index, missing) in all.iter().enumerate() {
+        let mut named = all.to_vec();
+        named.remove(index);
+        run(&named).refused(125, &[missing]);
+    }
+}
+
 #[test]
 fn a_tool_starts_in_its_project_and_is_told_so() {
     let world = World::new();

@@ -18,7 +18,7 @@ fn a_missing_grant() {
         world.write("p.toml", text);
         std::fs::write(home.join("mine.toml"), text).unwrap();
         let [file, profile] = [["--policy", "../p.toml"], ["-p", "mine"]].map(|words| {
-            let done = world.run([&words[..], &["true"]].concat()).done().refused(125, &["'nope'", "no such file"]);
+            let done = world.run([&words[..], &["true"]].concat()).done().refused(125, &["nope", "no such file"]);
             hints(&done.stderr).join("\n")
         });
         assert_eq!(file, profile);
@@ -31,6 +31,18 @@ fn a_missing_grant() {
     );
     let file = "write_files makes no file: make it before the start, or grant its directory";
     assert_eq!(of_file("write_files = ['nope']"), file);
+    // What looks like a file would become a directory of that name.
+    let file = "make the file before the start, or grant its directory; write_roots_optional skips what does not exist";
+    assert_eq!(of_file("write_roots = ['nope.log']"), file);
+    for path in ["out/nope.log", "./dbg.txt"] {
+        let done = world.run(["--write", path, "true"]).done().refused(125, &[path, "no such file"]);
+        let hint = "make the file before the start, or grant its directory; --write-try skips what does not exist";
+        assert_eq!(hints(&done.stderr), [hint]);
+    }
+    for path in ["nope", ".cache", "lib-1.2", "conf.d", "x.log/"] {
+        let done = world.run(["--write", path, "true"]).done().refused(125, &["no such file"]);
+        assert!(done.stderr.contains("--create-missing makes the directory"), "{path}");
+    }
     for key in ["read_roots", "write_roots", "write_files"] {
         let record = Record::new(&world).with(key, "[\"/nope\"]").text();
         let done = call(&world, record.as_bytes(), &["true"]).done().refused(125, &["'/nope'", "payload"]);

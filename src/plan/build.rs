@@ -557,14 +557,27 @@ fn if_missing(grant: &Grant) -> Option<&'static str> {
         (Origin::Payload, ..) => "nothing in a payload skips or makes what is missing: make it before the start",
         (_, Access::Write, true) => "write_files makes no file: make it before the start, or grant its directory",
         (Origin::Flag(_), Access::Read, _) => "--read-try skips what does not exist",
+        (Origin::Flag(_), Access::Write, false) if looks_like_file(&grant.path) => {
+            "make the file before the start, or grant its directory; --write-try skips what does not exist"
+        }
         (Origin::Flag(_), Access::Write, false) => {
             "--create-missing makes the directory, --write-try skips what does not exist"
         }
         (Origin::Profile(_) | Origin::File(_), Access::Read, _) => "read_roots_optional skips what does not exist",
+        (Origin::Profile(_) | Origin::File(_), Access::Write, false) if looks_like_file(&grant.path) => {
+            "make the file before the start, or grant its directory; write_roots_optional skips what does not exist"
+        }
         (Origin::Profile(_) | Origin::File(_), Access::Write, false) => {
             "write_roots_create makes the directory, write_roots_optional skips what does not exist"
         }
     })
+}
+
+/// Whether the name has an ending, as few directories do: one of letters, since versions have numbers.
+fn looks_like_file(path: &Path) -> bool {
+    let ends = !path.as_os_str().as_encoded_bytes().ends_with(b"/");
+    let ending = path.extension().and_then(|ending| ending.to_str());
+    ends && ending.is_some_and(|ending| ending.starts_with(|c: char| c.is_ascii_alphabetic()) && ending != "d")
 }
 
 fn hinted(error: Error, hint: Option<&str>) -> Error {
