@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+use crate::log;
+
 /// What went wrong, as far as the caller's reaction differs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -70,7 +72,7 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:#}", self.source)
+        f.write_str(&log::readable(&format!("{:#}", self.source)))
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Never on standard output, which belongs to the target.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::io;
 use std::os::fd::AsFd;
@@ -93,7 +94,7 @@ impl<S: Subscriber> Layer<S> for Keep {
         if *event.metadata().level() <= Level::WARN {
             let mut message = Message(String::new());
             event.record(&mut message);
-            SAID.lock().unwrap_or_else(PoisonError::into_inner).push(message.0);
+            SAID.lock().unwrap_or_else(PoisonError::into_inner).push(readable(&message.0).into_owned());
         }
     }
 }
@@ -154,7 +155,10 @@ where
         };
         let mut message = Message(String::new());
         event.record(&mut message);
-        writeln!(out, "sandbox-run: {word}{}", escape(&message.0))
+        // Who asks for more than warnings asks for all of it.
+        let warns = *event.metadata().level() <= Level::WARN;
+        let text = if warns { readable(&message.0) } else { Cow::Borrowed(&*message.0) };
+        writeln!(out, "sandbox-run: {word}{}", escape(&text))
     }
 }
 
@@ -182,6 +186,36 @@ pub fn escape(text: &str) -> String {
     safe
 }
 
+/// Foreign text as an error repeats it: whole, or its two ends around `…` when it is longer than `most` characters.
+#[must_use]
+pub fn excerpt(text: &str, most: usize) -> Cow<'_, str> {
+    // The end is where a line of foreign text has its quote and what it is followed by.
+    const TAIL: usize = 16;
+    if text.len() <= most || text.chars().count() <= most {
+        return Cow::Borrowed(text);
+    }
+    let head = text.char_indices().nth(most.saturating_sub(TAIL + 1)).map_or(0, |(at, _)| at);
+    let tail = text.char_indices().nth_back(TAIL - 1).map_or(text.len(), |(at, _)| at);
+    Cow::Owned(format!("{}…{}", &text[..head], &text[tail..]))
+}
+
+/// The most characters of a word that an error repeats: no option, key or name is longer.
+pub const WORD_SHOWN_MAX: usize = 80;
+
+/// A message in which nothing is longer than anybody reads, whoever wrote the parts of it: no path that the kernel takes is
+/// shortened, and what is longer is cut in the middle.
+#[must_use]
+pub fn readable(message: &str) -> Cow<'_, str> {
+    const PATH_MAX: usize = 4096;
+    const LINE_MAX: usize = 4 * PATH_MAX;
+    if message.len() <= PATH_MAX {
+        return Cow::Borrowed(message);
+    }
+    let part = |part| if str::len(part) > PATH_MAX { excerpt(part, WORD_SHOWN_MAX) } else { Cow::Borrowed(part) };
+    let parts = message.split_inclusive(' ').map(part).collect::<String>();
+    Cow::Owned(excerpt(&parts, LINE_MAX).into_owned())
+}
+
 /// Control characters, and those that end a line or reorder what stands around them.
 #[must_use]
 pub fn steers(char: char) -> bool {
@@ -191,10 +225,39 @@ pub fn steers(char: char) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::escape;
+    use super::{escape, excerpt, readable};
 
     #[test]
     fn escapes_what_a_terminal_would_obey() {
         assert_eq!(escape("a\u{1b}[2J\nb\u{7}\u{202e}ü\u{2028}"), "a\\u{1b}[2J\\nb\\u{7}\\u{202e}ü\\u{2028}");
+    }
+
+    #[test]
+    fn both_ends_of_a_long_word_are_shown() {
+        for (text, most, shown) in [
+            ("", 20, ""),
+            ("ab", 20, "ab"),
+            ("12345678901234567890", 20, "12345678901234567890"),
+            ("abc45678901234567890x", 20, "abc…678901234567890x"),
+            ("äöü45678901234567890x", 20, "äöü…678901234567890x"),
+            ("äöüäöüäöüäöüäöüäöüäö", 20, "äöüäöüäöüäöüäöüäöüäö"),
+        ] {
+            assert_eq!(excerpt(text, most), shown);
+        }
+    }
+
+    #[test]
+    fn a_message_has_an_end() {
+        let path = format!("/{}", "x".repeat(4000));
+        let fine = format!("cannot use '{path}': too long ({path}) {path} {path}");
+        assert_eq!(readable(&fine), fine, "every path that the kernel takes");
+        let long = format!("cannot use '{}': too long", "ü".repeat(100_000));
+        let short = readable(&long);
+        assert!(
+            short.starts_with("cannot use 'üü") && short.ends_with("üü': too long") && short.contains('…'),
+            "{short}"
+        );
+        assert!(short.chars().count() < 120, "{short}");
+        assert!(readable(&"x ".repeat(100_000)).chars().count() <= 4 * 4096);
     }
 }

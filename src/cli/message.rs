@@ -9,6 +9,7 @@ use clap::Command;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::error::{Error, Kind};
+use crate::log;
 
 /// A usage error with this reason.
 pub(super) fn refuse(reason: &str) -> Error {
@@ -21,13 +22,12 @@ pub(super) fn quote(word: &OsStr) -> String {
 }
 
 fn quote_bytes(bytes: &[u8], rest: &str) -> String {
-    let mut quoted = String::from("'");
+    let mut quoted = String::new();
     for chunk in bytes.utf8_chunks() {
         quoted.push_str(chunk.valid());
         quoted.extend(chunk.invalid().iter().flat_map(|&b| std::ascii::escape_default(b)).map(char::from));
     }
-    quoted.extend([rest, "'"]);
-    quoted
+    format!("'{}{rest}'", log::excerpt(&quoted, log::WORD_SHOWN_MAX))
 }
 
 /// The word in quotes without what follows its first `=` from byte `from` on: it may be the value of a variable.

@@ -11,6 +11,7 @@ use std::fmt;
 use anyhow::{Result, anyhow, bail};
 
 use super::Origin;
+use crate::log;
 
 /// How every internal variable of ours begins; such a name is refused in every form.
 pub const INTERNAL_PREFIX: &str = "SANDBOX_RUN_";
@@ -240,7 +241,9 @@ struct Quoted<'a>(&'a OsStr);
 
 impl fmt::Display for Quoted<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&without_value(&self.0.to_string_lossy()))
+        let text = self.0.to_string_lossy();
+        let name = without_value(&text);
+        f.write_str(&log::excerpt(&name, log::WORD_SHOWN_MAX))
     }
 }
 

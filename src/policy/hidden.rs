@@ -5,6 +5,8 @@ mod shown;
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 
+use crate::log;
+
 pub use shown::{DEFAULT_SHOWN, matches};
 
 /// What to do when a scan reaches its limit before its end.
@@ -103,14 +105,15 @@ pub fn is_default(name: &OsStr) -> bool {
 
 /// Whether `name` can be listed: a single part of a path that begins with a dot, or [`ALL_NAMES`].
 pub fn check_name(name: &OsStr) -> Result<(), String> {
+    let text = name.display().to_string();
+    let shown = log::excerpt(&text, log::WORD_SHOWN_MAX);
     let separated = name.as_encoded_bytes().iter().any(|&byte| std::path::is_separator(char::from(byte)));
     if separated || name.is_empty() || name == "." || name == ".." {
-        return Err(format!("'{}' is not the name of a file: a single part of a path", name.display()));
+        return Err(format!("'{shown}' is not the name of a file: a single part of a path"));
     }
     if !is_hidden(name) && name != ALL_NAMES {
         return Err(format!(
-            "'{}' shows nothing: hidden names begin with a dot, and '{ALL_NAMES}' alone stands for all of them",
-            name.display()
+            "'{shown}' shows nothing: hidden names begin with a dot, and '{ALL_NAMES}' alone stands for all of them"
         ));
     }
     Ok(())

@@ -7,6 +7,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use super::limits::Floor;
+use crate::log;
 
 /// A number of bytes: a whole number, alone or with `K M G T` or `KiB MiB GiB TiB`, both powers of 1024.
 ///
@@ -33,6 +34,8 @@ impl Size {
     }
 }
 
+const NOT_A_SIZE: &str = "is not a size (a whole number of bytes, or with K, M, G, T, KiB, MiB, GiB, TiB)";
+const NOT_A_DURATION: &str = "is not a duration (one number and one unit of ms, s, m, h; seconds without)";
 const TOO_LARGE: &str = "is more than 63 bits of bytes";
 
 impl FromStr for Size {
@@ -139,17 +142,15 @@ pub struct BadUnit {
 
 impl BadUnit {
     fn not_a_size(text: &str) -> Self {
-        let what = "is not a size (a whole number of bytes, or with K, M, G, T, KiB, MiB, GiB, TiB)";
         let meant = likely::<Size>(text, |unit| {
             let first = unit.to_ascii_uppercase().chars().next()?;
             let known = ["", "B", "I", "IB"].contains(&&*unit[1..].to_ascii_uppercase());
             (known && "KMGT".contains(first)).then(|| first.to_string())
         });
-        Self { text: text.to_owned(), what, meant }
+        Self { text: text.to_owned(), what: NOT_A_SIZE, meant }
     }
 
     fn not_a_duration(text: &str) -> Self {
-        let what = "is not a duration (one number and one unit of ms, s, m, h; seconds without)";
         let meant = likely::<Span>(text, |unit| {
             let unit = match unit.to_ascii_lowercase().as_str() {
                 "ms" | "msec" | "msecs" | "millis" | "milliseconds" => "ms",
@@ -161,14 +162,27 @@ impl BadUnit {
             };
             Some(unit.to_owned())
         });
-        Self { text: text.to_owned(), what, meant }
+        Self { text: text.to_owned(), what: NOT_A_DURATION, meant }
+    }
+
+    /// The same where text without a unit is refused.
+    #[must_use]
+    pub fn with_unit(mut self) -> Self {
+        self.what = match self.what {
+            NOT_A_SIZE => "is not a size (a whole number with K, M, G, T, KiB, MiB, GiB, TiB)",
+            NOT_A_DURATION => "is not a duration (one number and one unit of ms, s, m, h)",
+            other => other,
+        };
+        self
     }
 }
 
 impl fmt::Display for BadUnit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "'{}' {}", self.text, self.what)?;
+        write!(f, "'{}' {}", log::excerpt(&self.text, log::WORD_SHOWN_MAX), self.what)?;
         match &self.meant {
+            // Its number is as long as the one that was written.
+            Some(meant) if meant.len() > log::WORD_SHOWN_MAX => Ok(()),
             Some(meant) => write!(f, ": did you mean '{meant}'?"),
             None => Ok(()),
         }

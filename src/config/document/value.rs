@@ -15,10 +15,11 @@ use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visi
 
 use super::{BASE64, DEFAULT_NAMES};
 use crate::backend::Backend;
+use crate::log;
 use crate::policy::env::{EnvName, EnvRule, os_string};
 use crate::policy::hidden::{self, Overflow};
 use crate::policy::limits::{Floor, Limits, OutputOverflow};
-use crate::policy::units::{Size, Span};
+use crate::policy::units::{BadUnit, Size, Span};
 use crate::policy::{NewSession, Protection};
 
 /// The words of `new_session`.
@@ -136,7 +137,7 @@ impl Word for Vec<Backend> {
                 (_, Ok(backend)) => vec![backend],
                 (_, Err(_)) => {
                     let known: Vec<_> = [AUTO].into_iter().chain(Backend::ALL.map(Backend::word)).collect();
-                    return Err(format!("'{word}' is not one of {}", known.join(", ")));
+                    return Err(format!("{} is not one of {}", quoted(word), known.join(", ")));
                 }
             };
             for backend in found {
@@ -166,9 +167,9 @@ impl Word for Duration {
 
     fn read(text: &[u8]) -> Result<Self, String> {
         let text = unicode(text)?;
-        let span: Span = text.parse().map_err(|error| format!("{error}"))?;
+        let span: Span = text.parse().map_err(|error: BadUnit| error.with_unit().to_string())?;
         if text.ends_with(|c: char| c.is_ascii_digit()) {
-            return Err(format!("'{text}' has no unit (ms, s, m, h)"));
+            return Err(format!("{} has no unit (ms, s, m, h)", quoted(text)));
         }
         Ok(span.duration())
     }
@@ -182,8 +183,13 @@ impl Word for CpuTime {
 
     fn read(text: &[u8]) -> Result<Self, String> {
         let seconds = Limits::cpu_seconds(Duration::read(text)?);
-        seconds.map(Self).map_err(|reason| format!("'{}' {reason}", String::from_utf8_lossy(text)))
+        seconds.map(Self).map_err(|reason| format!("{} {reason}", quoted(&String::from_utf8_lossy(text))))
     }
+}
+
+/// Text in quotes for an error, shortened where it is no word at all.
+fn quoted(text: &str) -> String {
+    format!("'{}'", log::excerpt(text, log::WORD_SHOWN_MAX))
 }
 
 fn unicode(text: &[u8]) -> Result<&str, String> {
@@ -212,7 +218,7 @@ fn choose<T: Copy>(text: &[u8], choices: &[(&str, T)]) -> Result<T, String> {
     let found = choices.iter().find(|(word, _)| word.as_bytes() == text);
     found.map(|&(_, value)| value).ok_or_else(|| {
         let words: Vec<_> = choices.iter().map(|&(word, _)| word).collect();
-        format!("'{}' is not one of {}", String::from_utf8_lossy(text), words.join(", "))
+        format!("{} is not one of {}", quoted(&String::from_utf8_lossy(text)), words.join(", "))
     })
 }
 
@@ -454,11 +460,13 @@ fn size_from<'de, D: Deserializer<'de>>(deserializer: D, floor: Floor) -> Result
         }
 
         fn visit_str<E: Error>(self, text: &str) -> Result<u64, E> {
-            let size: Size = text.parse().map_err(E::custom)?;
+            let size: Size = text.parse().map_err(|error: BadUnit| E::custom(error.with_unit()))?;
+            let text_shown = quoted(text);
             if text.ends_with(|c: char| c.is_ascii_digit()) {
-                return Err(E::custom(format!("'{text}' has no unit (K, M, G, T); bytes are written without quotes")));
+                let what = "has no unit (K, M, G, T); bytes are written without quotes";
+                return Err(E::custom(format!("{text_shown} {what}")));
             }
-            self.0.check(size.bytes()).map_err(|reason| E::custom(format!("'{text}' {reason}")))
+            self.0.check(size.bytes()).map_err(|reason| E::custom(format!("{text_shown} {reason}")))
         }
     }
 
