@@ -25,7 +25,7 @@ fn hash(call: Call) -> String {
 }
 
 /// A world with everything that the command lines name.
-fn world() -> World {
+pub fn world() -> World {
     let world = World::new();
     for file in ["w/key", "w/.env", "w/.git/HEAD", "w/sub/file", "o/file", "o/dir/x", "home/data/x", "home/.cache/x"] {
         world.write(file, "x");
@@ -37,7 +37,7 @@ fn world() -> World {
 }
 
 /// Command lines of all kinds, with whether a payload has a place for all they say.
-const LINES: [(&str, bool); 29] = [
+pub const LINES: [(&str, bool); 30] = [
     ("", false),
     ("-b bwrap -e X --no-default-env", false),
     ("-w .", false),
@@ -51,6 +51,7 @@ const LINES: [(&str, bool); 29] = [
     ("-C sub -r ../../o -w .", false),
     ("-C ../o", false),
     ("--tmp-size 64M", false),
+    ("--show-hidden .env --show-hidden .git --hidden-scan-max 70000 --hidden-scan-overflow warn", false),
     ("--tmp-size 4096 --kill-after 250ms --new-session always", false),
     ("--net host --allow-gap sockets", false),
     ("--net off", false),
@@ -279,7 +280,14 @@ fn the_hash_tells_policies_apart() {
         "--core 3",
         "--max-output 0",
         "--max-output 3",
-        "--output-overflow kill",
+        "--max-output 3 --output-overflow kill",
+        "--show-hidden .npmrc",
+        "--show-hidden *",
+        "--hidden-scan-max 60000",
+        "--hidden-scan-overflow warn --hidden-scan-max 60000",
+        "--hidden-scan-overflow unlimited",
+        "-b bwrap,none --tmp-size 1G",
+        "-b bwrap,none --show-hidden .npmrc",
         "--new-session always",
         "--keep-fd 3",
         "--keep-jobserver",
@@ -302,12 +310,48 @@ fn the_hash_tells_policies_apart() {
         ("--cpu-time 60", "--cpu-time 60000ms"),
         ("--core 4096", "--core 4KiB"),
         ("--output-overflow truncate", ""),
+        ("--output-overflow kill", ""),
+        ("--tmp-size 1G", ""),
+        ("--tmp-size 1G -b bwrap,none -w .", "-b bwrap,none -w ."),
+        ("--show-hidden .git --show-hidden .eslintrc.js", ""),
+        ("--show-hidden .git --show-hidden .npmrc", "--show-hidden .npmrc"),
+        ("-b bwrap,none --show-hidden .git", "-b bwrap,none"),
+        ("--show-hidden * --hidden-scan-max 5 --hidden-scan-overflow warn", "--show-hidden *"),
+        ("--hidden-scan-overflow unlimited --hidden-scan-max 5", "--hidden-scan-overflow unlimited"),
         ("-b auto", ""),
         ("-e A=0 -e A=1", "-e A=1"),
         ("-v -r ~/data", "-r ~/data"),
     ] {
         assert_eq!(of(line), of(other), "{line:?} and {other:?}");
     }
+}
+
+/// What is only the default counts as asked for under `none` once somebody has said it: the policies do different things.
+#[test]
+fn what_hashes_the_same_does_the_same_under_none() {
+    let world = World::new();
+    let none = ["-q", "-b", "none", "--net", "host"];
+    world.run([&none[..], &["--tmp-size", "1G", "true"]].concat()).done().refused(125, &["files-write"]);
+    world.run([&none[..], &["true"]].concat()).done().is(0, "", "");
+    world.run([&none[..], &["--show-hidden", ".git", "true"]].concat()).done().is(0, "", "");
+}
+
+/// A list that a document asks for is asked for by the payload that it becomes.
+#[test]
+fn a_demand_survives_the_payload() {
+    let world = World::new();
+    world.write("w/p.toml", "backend_type = 'none'\nallow_network = true\ncwd_allow_hidden = ['.git']\n");
+    let print = ["-q", "--policy", "p.toml", "--print-policy=payload"];
+    let payload = world.run(print).done().code(0).out();
+    let again = |words: &[&str]| world.run([&["-q", "--policy-payload", payload.trim_end()], words].concat()).done();
+    again(&["--print-policy=payload"]).is(0, &payload, "");
+    world.run(["-q", "--policy", "p.toml", "true"]).done().refused(125, &["masks"]);
+    again(&["true"]).refused(125, &["masks"]);
+    again(&["--allow-gap", "masks", "true"]).is(0, "", "");
+    // What was not said asks for nothing.
+    world.write("w/p.toml", "backend_type = 'none'\nallow_network = true\n");
+    let payload = world.run(print).done().code(0).out();
+    world.run(["-q", "--policy-payload", payload.trim_end(), "true"]).done().is(0, "", "");
 }
 
 /// A long command line becomes a file with a reason behind each line.

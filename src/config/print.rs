@@ -13,9 +13,12 @@ use base64::prelude::{BASE64_STANDARD, Engine as _};
 use sha2::{Digest as _, Sha256};
 
 use super::document::{BASE64, Document, SESSIONS, grant_key};
+use crate::backend::Backend;
 use crate::log::{escape, steers};
 use crate::policy::env::{EnvName, EnvRule};
-use crate::policy::{EnvEntry, Origin, PathRule, Policy};
+use crate::policy::fs::DEFAULT_TMP_SIZE;
+use crate::policy::hidden::{self, Shown};
+use crate::policy::{EnvEntry, Origin, PathRule, Policy, Protection};
 
 /// The policy as an indented JSON object, with a newline at its end.
 #[must_use]
@@ -68,7 +71,7 @@ pub fn toml(policy: &Policy) -> String {
 /// Paths lose what only repeats itself in them. Rules about variables that a later one overrides are left out.
 #[must_use]
 pub fn canonical(policy: &Policy) -> Vec<u8> {
-    let mut entries = entries(&normal(Document::of(policy)));
+    let mut entries = entries(&normal(policy));
     entries.sort_by_key(|(key, _)| *key);
     let mut out = String::from("{");
     for (index, (key, value)) in entries.iter().enumerate() {
@@ -397,8 +400,9 @@ fn duration(duration: Duration) -> String {
     }
 }
 
-/// The document with one spelling for each meaning.
-fn normal(mut document: Document) -> Document {
+/// The document of the policy with one spelling for each meaning.
+fn normal(policy: &Policy) -> Document {
+    let mut document = Document::of(policy);
     for paths in [
         &mut document.read_roots,
         &mut document.read_roots_optional,
@@ -415,6 +419,32 @@ fn normal(mut document: Document) -> Document {
     }
     document.workdir = document.workdir.as_deref().map(plain);
     (document.env, document.env_set) = normal_rules(document.env, document.env_set);
+    // Under `none` it counts whether somebody asked for what is the default; elsewhere the default holds either way.
+    let may_refuse = policy.backends.list.contains(&Backend::None);
+    let asks_for_files = !policy.files.grants.is_empty() || !policy.files.protects.is_empty();
+    document.tmp_size = document.tmp_size.filter(|size| *size != DEFAULT_TMP_SIZE || (may_refuse && !asks_for_files));
+    if document.max_output.is_none() {
+        document.output_overflow = None;
+    }
+    let asks_for_masks = policy.asked.contains(&Protection::Masks) && policy.files.masks.is_empty();
+    match &policy.hidden.shown {
+        Shown::All => {
+            document.cwd_hidden_scan_max_entries = None;
+            document.cwd_hidden_scan_overflow = None;
+            document.cwd_hidden_scan_recursive = None;
+        }
+        Shown::Names(names) if names.default => {
+            let names = document.cwd_allow_hidden.get_or_insert_default();
+            names.retain(|name| !hidden::is_default(name));
+            if names.len() <= 1 && !(may_refuse && asks_for_masks) {
+                document.cwd_allow_hidden = None;
+            }
+        }
+        Shown::Names(_) => {}
+    }
+    if document.cwd_hidden_scan_overflow == Some(hidden::Overflow::Unlimited) {
+        document.cwd_hidden_scan_max_entries = None;
+    }
     document
 }
 

@@ -87,10 +87,6 @@ pub fn layer(record: Record) -> Result<(Layer, Vec<String>)> {
             layer.env = EnvEntry::all(exactly(names.collect::<Result<Vec<_>>>()?), &origin()).collect();
         }
     }
-    if backend == Backend::None {
-        // An inactive record says so about everything: its defaults ask for nothing that `none` would have to refuse.
-        layer.hidden_shown = None;
-    }
     Ok((layer, warnings))
 }
 
