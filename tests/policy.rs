@@ -288,6 +288,15 @@ fn mistakes_in_files() {
         ("backend_type = 'nosuch'", "1:16:", &["'backend_type'", "'nosuch'"]),
         ("write_roots = ['.'", "1:", &["not TOML"]),
         ("active = true", "1:1:", &["'active'"]),
+        ("no_network = true", "1:1:", &["did you mean 'allow_network = false'?"]),
+        ("env_allowlist = ['A']", "1:1:", &["did you mean 'spawn_env_allowlist'?"]),
+        ("copy_on_write_roots = ['/']", "1:1:", &["copy-on-write is not available"]),
+        ("timeout = '5M'", "1:11:", &["'5M' is not a duration (one number and one unit of ms, s, m, h)"]),
+        ("allow_network = true\n\"allow\\u005fnetwork\" = true", "2:1:", &["'allow_network'", "twice"]),
+        ("core = -0", "1:8:", &["'core'", "found -0"]),
+        ("'$schema' = 'x'", "1:1:", &["'$schema' is for JSON", "#:schema"]),
+        // A word of the alphabet of payloads is none under a name that says otherwise.
+        ("eyJh", "1:5:", &["not TOML"]),
     ] {
         check("policy.toml", content, &[&[place][..], words].concat());
     }
@@ -306,6 +315,10 @@ fn mistakes_in_files() {
         ("{\"kill_after\": \"2\"}", "1:16:", &["'kill_after'", "no unit"]),
         ("{\"tmp_size\": 4096.0}", "1:14:", &["'tmp_size'"]),
         ("[]", "1:1:", &["table"]),
+        ("{\"core\": -0}", "1:10:", &["'core'", "found -0"]),
+        ("{\"$schema\": 7}", "1:13:", &["'$schema'", "a string"]),
+        ("{\"env_set\": {\"$schema\": \"x\"}}", "1:14:", &["variable"]),
+        ("eyJh", "1:1:", &["not JSON"]),
         ("{\"write_roots\": [\".\"]} x", "1:", &["not JSON"]),
         ("{\"write_roots\": [\".\"],}", "1:", &["not JSON"]),
         ("", "1:1:", &["not JSON"]),
@@ -314,11 +327,104 @@ fn mistakes_in_files() {
     }
     fine("policy.toml", "write_roots = ['.']\ntmp_size = '64M'\nkill_after = '2s'\n[env_set]\nA = 'x'\n");
     fine("policy.json", "{\"write_roots\": [\".\"], \"tmp_size\": \"64M\", \"env_set\": {\"A\": \"x\"}}");
+    fine("policy.json", "{\"$schema\": \"../policy.schema.json\", \"write_roots\": [\".\"], \"core\": 0}");
+    fine("policy.toml", "#:schema ../policy.schema.json\nwrite_roots = ['.']\ncore = +0");
     fine("policy", "{\"write_roots\": [\".\"]}");
     fine("policy", "write_roots = ['.']");
 }
 
 /// Variables of every option's name, files of likely names, and a profile called `default`: nothing of it counts.
+/// However long what was written is, what is said about it can be read.
+#[test]
+fn no_message_is_longer_than_anybody_reads() {
+    const MOST: usize = 600;
+    let world = World::new();
+    let long = "x".repeat(1_000_000);
+    let (digits, zeros) = ("9".repeat(1_000_000), "0".repeat(1_000_000));
+    let blanks = "x ".repeat(500_000);
+    for (content, word) in [
+        (format!("backend_type = '{long}'"), "'backend_type'"),
+        (format!("extends = ['{long}']"), "p.toml:1:12"),
+        (format!("allow_gaps = ['{long}']"), "'allow_gaps'"),
+        (format!("new_session = '{blanks}'"), "'new_session'"),
+        (format!("timeout = '{long}'"), "is not a duration"),
+        (format!("timeout = '{blanks}'"), "is not a duration"),
+        (format!("timeout = '{digits}'"), "no unit"),
+        (format!("cpu_time = '{zeros}1ms'"), "whole number"),
+        (format!("memory = '{long}'"), "is not a size"),
+        (format!("memory = '{digits}m'"), "is not a size"),
+        (format!("memory = '{digits}K'"), "63 bits"),
+        (format!("memory = '{zeros}'"), "no unit"),
+        (format!("memory = '{zeros}K'"), "16M"),
+        (format!("env = ['{blanks}']"), "'env'"),
+        (format!("spawn_env_allowlist = ['{long} ']"), "'spawn_env_allowlist'"),
+        (format!("env_set.'{blanks}' = 'x'"), "'env_set"),
+        (format!("cwd_allow_hidden = ['{long}']"), "'cwd_allow_hidden'"),
+        (format!("cwd_allow_hidden = ['.{blanks}/']"), "'cwd_allow_hidden'"),
+        (format!("read_roots = ['/{long}']"), "'/xxx"),
+        (format!("workdir = '/{long}'"), "'/xxx"),
+        (format!("{long} = 1"), "no plain word"),
+        (format!("env_set.{long} = 1"), "a string"),
+    ] {
+        world.write("w/p.toml", &content);
+        let done = world.run(["--policy", "p.toml", "true"]).done().refused(125, &[]);
+        let line = done.stderr.lines().map(str::len).max().unwrap_or_default();
+        let start: String = content.chars().take(40).collect();
+        assert!(
+            line < MOST && done.stderr.contains(word),
+            "{start}: {line}\n{}",
+            &done.stderr[..done.stderr.len().min(4000)]
+        );
+    }
+    let long = "x".repeat(100_000);
+    for option in [
+        "--net",
+        "--timeout",
+        "--memory",
+        "--cpu-time",
+        "--max-procs",
+        "--output-overflow",
+        "--keep-fd",
+        "--backend",
+        "--hidden-scan-max",
+        "--allow-gap",
+        "--profile",
+        "--policy",
+        "--policy-fd",
+        "--read",
+        "--write",
+        "--mask",
+        "--show-hidden",
+        "--workdir",
+        "--allow-socket",
+        "--env-file",
+        "--result",
+        "--result-fd",
+        "--log-format",
+        "--nosuch",
+        "--dry-run",
+    ] {
+        let done = world.run([&format!("{option}={long}"), "true"]).done();
+        let line = done.stderr.lines().map(str::len).max().unwrap_or_default();
+        // What may be missing is no error.
+        assert!(line < MOST && (line > 0 || option == "--mask"), "{option}: {line}");
+    }
+    for words in [
+        &["-e", &format!("{long} ")][..],
+        &["-e", &format!("SANDBOX_RUN_{long}")],
+        &["--", &long],
+        &["-b", "none", &long],
+    ] {
+        let done = world.run([words, &["true"]].concat()).done();
+        let line = done.stderr.lines().map(str::len).max().unwrap_or_default();
+        assert!(line > 0 && line < MOST, "{:?}: {line}", &words[0]);
+    }
+    let home = world.dir("home/.config/sandbox-run/profiles");
+    fs::write(home.join("long.toml"), format!("# about {}\n", "x".repeat(900_000))).expect("file");
+    let out = world.run(["-p", "help"]).done().code(0).stdout_has("about xxx").out();
+    assert!(out.lines().all(|line| line.len() < MOST));
+}
+
 #[test]
 fn nothing_lying_about_is_read() {
     let world = World::new();

@@ -137,6 +137,65 @@ fn profiles_extend_others_and_never_themselves() {
     with_own(&world, &["-p", "n20", "echo", "ok"]).done().is(0, "ok\n", "");
 }
 
+/// Options and the policy file name the same profile: it counts where it was named first, and its lists once.
+#[test]
+fn a_profile_counts_once_for_the_whole_call() {
+    let world = World::new();
+    own(&world, "lax", "allow_network = true\ntimeout = '1h'\nmask_paths = ['/srv/x']\nenv = ['A']\n");
+    own(&world, "tight", "allow_network = false\ntimeout = '1m'\n");
+    own(&world, "both", "extends = ['tight', 'lax']\n");
+    world.write("w/p.toml", "extends = ['lax']\n");
+    world.write("w/q.toml", "extends = ['both']\n");
+    let printed = |words: &[&str]| {
+        let done = with_own(&world, &[words, &["--print-policy=json"]].concat()).done().code(0);
+        serde_json::from_slice::<serde_json::Value>(&done.stdout).unwrap()
+    };
+    let once = printed(&["-p", "lax", "-p", "tight"]);
+    assert_eq!(once["allow_network"], false);
+    for words in [&["-p", "tight", "-p", "lax"][..], &["--policy", "p.toml"], &["-p", "tight", "--policy", "p.toml"]] {
+        assert_eq!(printed(words)["allow_network"], true, "control: {words:?}");
+    }
+    for words in [
+        &["-p", "lax", "-p", "tight", "-p", "lax"][..],
+        &["-p", "lax", "-p", "tight", "--policy", "p.toml"],
+        &["-p", "lax", "--policy", "q.toml"],
+    ] {
+        assert_eq!(printed(words), once, "{words:?}");
+    }
+}
+
+/// Wherever a profile is asked for that there is not, the place of its name is told.
+#[test]
+fn a_profile_that_cannot_be_used_is_named_with_its_place() {
+    let world = World::new();
+    let lost = own(&world, "lost", "# x\n\"extends\" = [\"build\",\n  \"nosuch\"]\n");
+    let upper = own(&world, "upper", "# extends\nenv = [\"A\"]\nextends = [\"lost\"]\n");
+    world.write("w/p.toml", "\n\nextends = [\"build\",\n \"nosuch\"]\n");
+    world.write("w/p.json", "{\"extends\":\n[\"nosuch\"]}");
+    world.write("w/q.toml", "extends = [\"upper\"]\n");
+    let refused = |words: &[&str], place: &str| {
+        let from = format!("profile 'nosuch' (extended by {place}): there is none");
+        with_own(&world, &[words, &["true"]].concat()).done().refused(125, &[&from]);
+    };
+    refused(&["--policy", "p.toml"], "p.toml:4:2");
+    refused(&["--policy", "p.json"], "p.json:2:2");
+    refused(&["-p", "lost"], &format!("profile 'lost', {lost}:3:3"));
+    refused(&["--policy", "q.toml"], &format!("profile 'lost', {lost}:3:3"));
+    let call = with_own(&world, &["--policy", "-", "true"]).stdin("extends = ['nosuch']");
+    call.done().refused(125, &["(extended by standard input:1:12)"]);
+    own(&world, "lost", "extends = ['dir']\n");
+    world.dir("o/config/sandbox-run/profiles/dir.toml");
+    let words =
+        ["cannot read profile 'dir', ", &format!(" (extended by profile 'lost', {lost}:1:12): "), "regular file"];
+    with_own(&world, &["-p", "upper", "true"]).done().refused(125, &words);
+    own(&world, "lost", "extends = ['upper']\n");
+    let circle = [format!("(extended by profile 'lost', {lost}:1:12)"), "upper -> lost -> upper".into()];
+    with_own(&world, &["--policy", "q.toml", "true"]).done().refused(125, &[&circle[0], &circle[1]]);
+    with_own(&world, &["-p", "lost", "true"]).done().refused(125, &["lost -> upper -> lost", &format!("{upper}:3:12")]);
+    own(&world, "lost", "");
+    with_own(&world, &["--policy", "q.toml", "true"]).done().is(0, "", "");
+}
+
 #[test]
 fn nothing_that_lies_about_changes_a_built_in_name() {
     let world = World::new();

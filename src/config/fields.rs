@@ -13,7 +13,7 @@ use crate::policy::units::Size;
 
 use super::document::{AUTO, SESSIONS};
 
-pub use near::{is_slip_of, nearest};
+pub use near::{is_slip_of, nearest, remark};
 
 /// What a key takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,8 +32,10 @@ pub enum Kind {
     Path,
     /// A list of paths.
     Paths,
-    /// A list of names.
-    Names,
+    /// A list of names of profiles.
+    Profiles,
+    /// A list of names of variables.
+    VariableNames,
     /// A list of names that begin with a dot, or `*`.
     HiddenNames,
     /// A list of words about variables.
@@ -62,11 +64,10 @@ impl Kind {
             Self::Boolean => "true or false",
             Self::Count(_) => "positive integer",
             Self::Size(_) => "integer, or string with K, M, G or T",
-            Self::Duration => "string with ms, s, m or h",
-            Self::Seconds => "string with s, m or h",
+            Self::Duration | Self::Seconds => "string with ms, s, m or h",
             Self::Path => "path",
             Self::Paths => "list of paths",
-            Self::Names => "list of names",
+            Self::Profiles | Self::VariableNames => "list of names",
             Self::HiddenNames => "list of names that begin with a dot",
             Self::Variables => "list of words",
             Self::Values => "table of strings",
@@ -93,7 +94,8 @@ impl Kind {
             | Self::Seconds
             | Self::Path
             | Self::Paths
-            | Self::Names
+            | Self::Profiles
+            | Self::VariableNames
             | Self::HiddenNames
             | Self::Variables
             | Self::Values
@@ -146,7 +148,7 @@ const PER_PROCESS: &str = "sets the resource limit of each process.";
 pub const FIELDS: [Field; 39] = [
     Field {
         key: "extends",
-        kind: Kind::Names,
+        kind: Kind::Profiles,
         default: "none",
         unit: "",
         about: "Profiles beneath this document, lowest first, by the names that --profile takes. What the document says \
@@ -262,7 +264,18 @@ pub const FIELDS: [Field; 39] = [
             missing path is noted with -v and otherwise ignored. No later source takes one away again.",
         bwrap: "covers what exists at the start; a file that the host puts in its place later is seen.",
         none: NOT_MASKS,
-        guesses: &["mask", "masks", "masked_paths", "hide", "hidden_paths", "deny_read", "deny_paths", "denied_paths"],
+        guesses: &[
+            "mask",
+            "masks",
+            "masked_paths",
+            "hide",
+            "hidden_paths",
+            "deny_read",
+            "deny_paths",
+            "denied_paths",
+            "credential_source_paths",
+            "credential_paths",
+        ],
     },
     Field {
         key: "protect_paths",
@@ -308,7 +321,7 @@ pub const FIELDS: [Field; 39] = [
             replaces the list, and --show-hidden adds to it.",
         bwrap: "covers what the scan finds at the start.",
         none: NOT_MASKS,
-        guesses: &["show_hidden", "allow_hidden", "hidden", "dotfiles", "allow_dotfiles", "visible_hidden"],
+        guesses: &["show_hidden", "allow_hidden", "allow_dotfiles", "visible_hidden"],
     },
     Field {
         key: "cwd_hidden_scan_max_entries",
@@ -382,7 +395,7 @@ pub const FIELDS: [Field; 39] = [
         about: "Whether the variables of the default list pass; false starts from nothing, as --no-default-env does.",
         bwrap: "the command gets exactly the variables that pass or are set.",
         none: SAME,
-        guesses: &["no_default_env", "default_env", "env_defaults"],
+        guesses: &["default_env", "env_defaults"],
     },
     Field {
         key: "env",
@@ -393,7 +406,7 @@ pub const FIELDS: [Field; 39] = [
             for secret-looking ones, NAME=VALUE sets one. The last word about a name counts.",
         bwrap: "the command gets exactly the variables that pass or are set.",
         none: SAME,
-        guesses: &["env_allowlist", "env_passthrough", "pass_env", "environment", "allow_env", "env_allow", "vars"],
+        guesses: &["pass_env", "environment", "allow_env", "env_allow", "vars"],
     },
     Field {
         key: "env_set",
@@ -408,14 +421,14 @@ pub const FIELDS: [Field; 39] = [
     },
     Field {
         key: "spawn_env_allowlist",
-        kind: Kind::Names,
+        kind: Kind::VariableNames,
         default: "the default list",
         unit: "",
         about: "Exactly the variables that pass, beside those that are set and the directory for temporary files (TMPDIR, TMP, \
             TEMP, TEMPDIR): env_default is false then, and must not be true. An empty list lets none pass.",
         bwrap: "the command gets exactly the variables that pass or are set.",
         none: SAME,
-        guesses: &["spawn_env", "env_only"],
+        guesses: &["spawn_env", "env_only", "env_allowlist", "env_allow_list", "env_whitelist"],
     },
     Field {
         key: "keep_fds",
@@ -493,7 +506,7 @@ pub const FIELDS: [Field; 39] = [
         key: "cpu_time",
         kind: Kind::Seconds,
         default: "none",
-        unit: "s, m or h; must be written",
+        unit: "ms, s, m or h; must be written",
         about: "How much processor time may be used, in whole seconds, as with --cpu-time; at least one.",
         bwrap: "sets the resource limit of each process, and counts the whole tree where a control group can be made.",
         none: SAME,
@@ -663,8 +676,12 @@ mod tests {
             ("allowUnixSockets", "allow_unix_socket_paths"),
             ("deny_unix_socket_path", "deny_unix_socket_paths"),
             ("sandbox_backend", "backend_type"),
-            ("env_allowlist", "env"),
-            ("env_passthrough", "env"),
+            ("env_allowlist", "spawn_env_allowlist"),
+            ("envAllowlist", "spawn_env_allowlist"),
+            ("credential_source_paths", "mask_paths"),
+            ("block_unix_sockets", "deny_unix_socket_paths"),
+            ("cwd_allow_hiden", "cwd_allow_hidden"),
+            ("hidden_paths", "mask_paths"),
             ("envSet", "env_set"),
             ("workDir", "workdir"),
             ("write_root", "write_roots"),
@@ -690,6 +707,48 @@ mod tests {
         }
         for word in ["", "x", "zzzzzzzz", "rate_limit_calls", "active"] {
             assert_eq!(nearest(word), None, "{word}");
+        }
+    }
+
+    /// What takes something away leads to no key that gives, and what gives to none that takes away.
+    #[test]
+    fn no_suggestion_is_the_opposite() {
+        let takes = |key: &str| ["mask_paths", "protect_paths", "deny_unix_socket_paths"].contains(&key);
+        let names = || FIELDS.iter().flat_map(|field| field.guesses.iter().chain([&field.key]));
+        for name in names() {
+            for start in ["no_", "no", "not_", "deny_", "block_", "disable_", "disallow_", "forbid_", "un", "without_"]
+            {
+                let word = format!("{start}{name}");
+                // `nofile` is a limit in its own right.
+                let own = word.starts_with("nofile");
+                assert!(own || nearest(&word).is_none_or(takes), "{word}: {:?}", nearest(&word));
+            }
+            for start in ["allow_", "allowed_", "permit_", "show_", "enable_"] {
+                let word = format!("{start}{name}");
+                assert!(!nearest(&word).is_some_and(takes), "{word}: {:?}", nearest(&word));
+            }
+        }
+        for word in
+            ["unset_env", "hidden", "env_denylist", "env_blacklist", "nonetwork", "network_disabled", "dotfiles"]
+        {
+            assert_eq!(remark(word), None, "{word}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_key_is_said_to_be_none() {
+        for (word, said) in [
+            ("no_network", "did you mean 'allow_network = false'?"),
+            ("disableNetwork", "did you mean 'allow_network = false'?"),
+            ("no_default_env", "did you mean 'env_default = false'?"),
+            ("no-create-missing", "did you mean 'create_missing = false'?"),
+            ("copy_on_write_roots", "copy-on-write is not available"),
+            ("egress_relay_port", "filtered egress is not available"),
+        ] {
+            assert_eq!(remark(word).as_deref(), Some(said), "{word}");
+        }
+        for word in ["no_write_roots", "no_timeout", "no_env"] {
+            assert_eq!(remark(word), None, "{word}");
         }
     }
 }

@@ -41,21 +41,36 @@ pub enum Format {
 /// Without a format the ending of the name decides; a name that ends in neither `.json` nor `.toml` holds JSON when the
 /// first character is a `{`, with which no TOML begins.
 pub fn read(bytes: &[u8], name: &str, format: Option<Format>) -> Result<Document> {
-    document(bytes, format.unwrap_or_else(|| guess(bytes, name)))
-        .map_err(|fault| anyhow!("cannot use {name}:{}: {fault}", Position::of(bytes, fault.at.unwrap_or(0))))
+    read_with_places(bytes, name, format).map(|(document, _)| document)
 }
 
-fn guess(bytes: &[u8], name: &str) -> Format {
-    let ending = Path::new(name).extension().and_then(|ending| ending.to_str());
-    match ending {
-        Some("json") => Format::Json,
-        Some("toml") => Format::Toml,
-        _ if bytes.trim_ascii_start().starts_with(b"{") => Format::Json,
-        _ => Format::Toml,
+/// The same, and where each of the document's `extends` stands.
+pub fn read_with_places(bytes: &[u8], name: &str, format: Option<Format>) -> Result<(Document, Vec<Position>)> {
+    let (document, places) = document(bytes, format.unwrap_or_else(|| guess(bytes, name)))
+        .map_err(|fault| anyhow!("cannot use {name}:{}: {fault}", Position::of(bytes, fault.at.unwrap_or(0))))?;
+    Ok((document, places.into_iter().map(|at| Position::of(bytes, at)).collect()))
+}
+
+/// The syntax that the ending of a name says, if it says one.
+#[must_use]
+pub fn by_ending(name: &str) -> Option<Format> {
+    match Path::new(name).extension()?.to_str()? {
+        "json" => Some(Format::Json),
+        "toml" => Some(Format::Toml),
+        _ => None,
     }
 }
 
-fn document(bytes: &[u8], format: Format) -> Result<Document, Fault> {
+fn guess(bytes: &[u8], name: &str) -> Format {
+    match by_ending(name) {
+        Some(format) => format,
+        None if bytes.trim_ascii_start().starts_with(b"{") => Format::Json,
+        None => Format::Toml,
+    }
+}
+
+/// The document, and the offsets of its `extends`.
+fn document(bytes: &[u8], format: Format) -> Result<(Document, Vec<usize>), Fault> {
     if bytes.len() > MAX_SIZE {
         return Err(Fault::at(MAX_SIZE, format!("the file is longer than {MAX_SIZE} bytes")));
     }
@@ -65,10 +80,11 @@ fn document(bytes: &[u8], format: Format) -> Result<Document, Fault> {
     let text = std::str::from_utf8(bytes).map_err(|error| Fault::at(error.valid_up_to(), "the file is not UTF-8"))?;
     let tree = match format {
         Format::Toml => toml::parse(text)?,
-        Format::Json => json::parse(text)?,
+        Format::Json => json::parse(text)?.without_schema()?,
     };
     check_agreement(&tree)?;
-    Document::deserialize(tree)
+    let places = tree.get("extends").map(Node::places).unwrap_or_default();
+    Ok((Document::deserialize(tree)?, places))
 }
 
 /// What no single key can tell.
@@ -84,7 +100,8 @@ fn check_agreement(tree: &Node) -> Result<(), Fault> {
 }
 
 /// A place in a text as people count: lines and characters from 1.
-struct Position {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Position {
     line: usize,
     column: usize,
 }

@@ -15,7 +15,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, anyhow};
 
 use super::document::Document;
-use super::file::{self, Format, MAX_SIZE};
+use super::file::{self, Format, MAX_SIZE, Position};
+use crate::log;
 use crate::plan::links::{dangling, reason};
 use crate::policy::Origin;
 
@@ -42,21 +43,8 @@ pub const HELP: &str = "help";
 /// How many profiles may extend one another in a row.
 const DEPTH_MAX: usize = 32;
 
-/// The profiles of these names, lowest first: before each one what it extends, and each once, at its first place.
-///
-/// `user_dir` holds the user's own as `NAME.toml`. `environment` is the caller's.
-pub fn load(
-    names: &[String],
-    user_dir: Option<&Path>,
-    environment: &[(OsString, OsString)],
-) -> Result<Vec<(Origin, Document)>> {
-    let mut loading =
-        Loading { user_dir, environment, chain: Vec::new(), loaded: BTreeSet::new(), documents: Vec::new() };
-    for name in names {
-        loading.add(name)?;
-    }
-    Ok(loading.documents)
-}
+/// The longest description that a list has room for.
+const ABOUT_MAX: usize = 160;
 
 /// Every profile that can be asked for, with one line about it: the built-in ones, then the user's, as their files have it.
 #[must_use]
@@ -80,26 +68,17 @@ pub fn list(user_dir: Option<&Path>) -> Vec<(String, String)> {
     all
 }
 
-/// A profile under way.
+/// What is extending others: a profile, or the policy file over all of them.
 struct Step {
-    name: String,
-    /// Where it was read, `None` if it is built in.
-    path: Option<PathBuf>,
-    /// The line of its `extends`, if that is known.
-    line: Option<usize>,
+    /// `None` is the policy file, which no profile can extend.
+    profile: Option<String>,
+    /// What and where it is, with the place of the name that is being looked up.
+    place: String,
 }
 
-impl Step {
-    fn place(&self) -> String {
-        let line = self.line.map(|line| format!(":{line}")).unwrap_or_default();
-        match &self.path {
-            Some(path) => format!("profile '{}', {}{line}", self.name, path.display()),
-            None => format!("profile '{}'", self.name),
-        }
-    }
-}
-
-struct Loading<'a> {
+/// The profiles of one call, lowest first: before each one what it extends, and each once, at its first place, whoever
+/// asks for it.
+pub struct Profiles<'a> {
     user_dir: Option<&'a Path>,
     environment: &'a [(OsString, OsString)],
     /// What extends what, down to the profile that is being read.
@@ -108,16 +87,46 @@ struct Loading<'a> {
     documents: Vec<(Origin, Document)>,
 }
 
-impl Loading<'_> {
-    fn add(&mut self, name: &str) -> Result<()> {
+impl<'a> Profiles<'a> {
+    /// None yet. `user_dir` holds the user's own as `NAME.toml`. `environment` is the caller's.
+    #[must_use]
+    pub fn new(user_dir: Option<&'a Path>, environment: &'a [(OsString, OsString)]) -> Self {
+        Self { user_dir, environment, chain: Vec::new(), loaded: BTreeSet::new(), documents: Vec::new() }
+    }
+
+    /// All that were added, lowest first.
+    #[must_use]
+    pub fn documents(self) -> Vec<(Origin, Document)> {
+        self.documents
+    }
+
+    /// Adds what a policy file extends; `file` is its name for messages, `places` are those of the names.
+    pub fn extended(&mut self, file: &str, document: &Document, places: &[Position]) -> Result<()> {
+        self.beneath(None, file, document, places)
+    }
+
+    /// Adds what a document extends.
+    fn beneath(&mut self, profile: Option<&str>, what: &str, document: &Document, places: &[Position]) -> Result<()> {
+        for (index, name) in document.extends.iter().enumerate() {
+            let at = places.get(index).map(|at| format!(":{at}")).unwrap_or_default();
+            self.chain.push(Step { profile: profile.map(str::to_owned), place: format!("{what}{at}") });
+            self.add(name)?;
+            self.chain.pop();
+        }
+        Ok(())
+    }
+
+    /// Adds a profile, and before it what it extends.
+    pub fn add(&mut self, name: &str) -> Result<()> {
         if self.loaded.contains(name) {
             return Ok(());
         }
-        if let Some(first) = self.chain.iter().position(|step| step.name == name) {
-            let circle: Vec<_> = self.chain[first..].iter().map(|step| step.name.as_str()).chain([name]).collect();
+        if let Some(first) = self.chain.iter().position(|step| step.profile.as_deref() == Some(name)) {
+            let steps = self.chain[first..].iter().filter_map(|step| step.profile.as_deref());
+            let circle: Vec<_> = steps.chain([name]).collect();
             return Err(self.refuse(name, &format!("it extends itself ({})", circle.join(" -> "))));
         }
-        if self.chain.len() == DEPTH_MAX {
+        if self.chain.iter().filter(|step| step.profile.is_some()).count() == DEPTH_MAX {
             return Err(self.refuse(name, &format!("more than {DEPTH_MAX} profiles extend one another")));
         }
         if !is_name(name) {
@@ -141,18 +150,16 @@ impl Loading<'_> {
                 (bytes, Some(path))
             }
         };
-        let step = Step { name: name.to_owned(), line: line_of_extends(&text), path };
-        let place = Step { line: None, name: step.name.clone(), path: step.path.clone() }.place();
-        let mut document = file::read(&text, &place, Some(Format::Toml))?;
-        if step.path.is_none() {
+        let place = match &path {
+            Some(path) => format!("profile '{name}', {}", path.display()),
+            None => format!("profile '{name}'"),
+        };
+        let (mut document, places) = file::read_with_places(&text, &place, Some(Format::Toml))?;
+        if path.is_none() {
             surroundings::complete(name, &mut document, self.environment)
                 .map_err(|reason| self.refuse(name, &reason))?;
         }
-        self.chain.push(step);
-        for extended in &document.extends {
-            self.add(extended)?;
-        }
-        self.chain.pop();
+        self.beneath(Some(name), &place, &document, &places)?;
         self.loaded.insert(name.to_owned());
         self.documents.push((Origin::Profile(name.into()), document));
         Ok(())
@@ -166,7 +173,13 @@ impl Loading<'_> {
             Err(error) if error.kind() == io::ErrorKind::NotFound && dangling(&path).is_none() => {
                 Err(self.unknown(name))
             }
-            Err(error) => Err(anyhow!("cannot read profile '{name}', {}: {}", path.display(), reason(&path, &error))),
+            Err(error) => Err(anyhow!(
+                "cannot read profile '{}', {}{}: {}",
+                log::excerpt(name, log::WORD_SHOWN_MAX),
+                path.display(),
+                self.from(),
+                reason(&path, &error)
+            )),
         }
     }
 
@@ -179,10 +192,13 @@ impl Loading<'_> {
         self.refuse(name, &format!("there is none of that name{near} (known: {})", known.join(", ")))
     }
 
-    /// The refusal of a profile, with the one that extends it.
+    /// Who extends the profile that is being looked up, and where; empty when it was asked for by an option.
+    fn from(&self) -> String {
+        self.chain.last().map(|step| format!(" (extended by {})", step.place)).unwrap_or_default()
+    }
+
     fn refuse(&self, name: &str, reason: &str) -> anyhow::Error {
-        let from = self.chain.last().map(|step| format!(" (extended by {})", step.place())).unwrap_or_default();
-        anyhow!("cannot use profile '{name}'{from}: {reason}")
+        anyhow!("cannot use profile '{}'{}: {reason}", log::excerpt(name, log::WORD_SHOWN_MAX), self.from())
     }
 }
 
@@ -218,20 +234,21 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The first comment line.
+/// The first comment line, as much of it as a list has room for.
 fn about(text: &str) -> String {
     let line = text.lines().map(str::trim).find_map(|line| line.strip_prefix('#'));
-    line.unwrap_or_default().trim().to_owned()
-}
-
-fn line_of_extends(text: &[u8]) -> Option<usize> {
-    let is_it = |line: &[u8]| line.trim_ascii_start().strip_prefix(b"extends").is_some();
-    text.split(|byte| *byte == b'\n').position(is_it).map(|index| index + 1)
+    log::excerpt(line.unwrap_or_default().trim(), ABOUT_MAX).into_owned()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn load(names: &[String], environment: &[(OsString, OsString)]) -> Result<Vec<(Origin, Document)>> {
+        let mut profiles = Profiles::new(None, environment);
+        names.iter().try_for_each(|name| profiles.add(name))?;
+        Ok(profiles.documents())
+    }
 
     fn surroundings() -> Vec<(OsString, OsString)> {
         [("SSH_AUTH_SOCK", "/run/agent"), ("WAYLAND_DISPLAY", "wayland-1"), ("XDG_RUNTIME_DIR", "/run/user/1")]
@@ -244,7 +261,7 @@ mod tests {
         assert!(BUILT_IN.is_sorted());
         for (name, text) in BUILT_IN {
             assert!(is_name(name) && *name != HELP, "{name}");
-            let loaded = load(&[(*name).to_owned()], None, &surroundings()).unwrap();
+            let loaded = load(&[(*name).to_owned()], &surroundings()).unwrap();
             let (origin, document) = loaded.last().unwrap();
             assert_eq!(*origin, Origin::Profile((*name).into()));
             // Nothing but the lists of grants could be taken back by a later profile; only `strict` and `default` narrow.
@@ -261,16 +278,16 @@ mod tests {
     #[test]
     fn only_two_profiles_look_at_the_environment() {
         for (name, _) in BUILT_IN {
-            let of = |environment: &[_]| load(&[(*name).to_owned()], None, environment).map(|mut all| all.pop());
+            let of = |environment: &[_]| load(&[(*name).to_owned()], environment).map(|mut all| all.pop());
             let looks = matches!(*name, "ssh-agent" | "display");
             match of(&[]) {
                 Ok(without) => assert!(!looks && without == of(&surroundings()).unwrap(), "{name}"),
                 Err(error) => assert!(looks, "{name}: {error:#}"),
             }
         }
-        let (_, agent) = load(&["ssh-agent".into()], None, &surroundings()).unwrap().pop().unwrap();
+        let (_, agent) = load(&["ssh-agent".into()], &surroundings()).unwrap().pop().unwrap();
         assert_eq!(agent.allow_unix_socket_paths, [PathBuf::from("/run/agent")]);
-        let (_, display) = load(&["display".into()], None, &surroundings()).unwrap().pop().unwrap();
+        let (_, display) = load(&["display".into()], &surroundings()).unwrap().pop().unwrap();
         assert_eq!(display.allow_unix_socket_paths, [PathBuf::from("/run/user/1/wayland-1")]);
     }
 

@@ -4,10 +4,11 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::payload::{self, MAX_TEXT, Record};
-use super::{Layer, file, merge, profiles, record};
+use super::profiles::Profiles;
+use super::{Layer, file, merge, record};
 use crate::cli::{EnvWord, PolicySource};
 use crate::error::{Error, Kind, Result, ResultExt};
 use crate::host::Host;
@@ -36,21 +37,23 @@ pub struct Sources {
 pub fn gather(sources: Sources, host: &Host) -> Result<(Policy, Vec<String>)> {
     let Sources { profiles, policy, env, mut options } = sources;
     let mut warnings = Vec::new();
-    let mut layers = load_profiles(&profiles, host)?;
-    match policy {
-        None => {}
+    let directory = profile_directory(host);
+    let mut beneath = Profiles::new(directory.as_deref(), &host.environment);
+    profiles.iter().try_for_each(|name| beneath.add(name)).kind(Kind::Policy)?;
+    let policy = match policy {
+        None => None,
         Some(PolicySource::Payload(text)) => {
-            layers.push(from_payload(text.as_encoded_bytes(), "--policy-payload", &mut warnings)?);
+            Some(from_payload(text.as_encoded_bytes(), "--policy-payload", &mut warnings)?)
         }
         Some(PolicySource::Descriptor(number)) => {
             let text = read_descriptor(number)?;
-            layers.push(from_payload(&text, "--policy-fd", &mut warnings)?);
+            Some(from_payload(&text, "--policy-fd", &mut warnings)?)
         }
         Some(PolicySource::StandardInput) => {
             let closed = host.inherited.closed[0].then(|| io::Error::from_raw_os_error(libc::EBADF));
             let bytes =
                 closed.map_or_else(|| bounded(io::stdin().lock(), MAX_TEXT), Err).map_err(|e| unreadable("-", &e))?;
-            layers.extend(from_file(&bytes, "-", "standard input", host, &mut warnings)?);
+            Some(from_file(&bytes, "-", "standard input", &mut beneath, &mut warnings)?)
         }
         Some(PolicySource::File(path)) => {
             let name = path.display().to_string();
@@ -59,12 +62,12 @@ pub fn gather(sources: Sources, host: &Host) -> Result<(Policy, Vec<String>)> {
                 let reason = plan::links::reason(&full, &error);
                 Error::text(Kind::Policy, format!("cannot read the policy '{name}': {reason}"))
             })?;
-            layers.extend(from_file(&bytes, &name, &name, host, &mut warnings)?);
+            Some(from_file(&bytes, &name, &name, &mut beneath, &mut warnings)?)
         }
-    }
+    };
     options.env = environment_rules(env, host)?;
-    layers.push(options);
-    Ok((merge(layers), warnings))
+    let beneath = beneath.documents().into_iter().map(|(origin, document)| document.layer(&origin));
+    Ok((merge(beneath.chain(policy).chain([options])), warnings))
 }
 
 /// The user's own profiles: `$XDG_CONFIG_HOME/sandbox-run/profiles`, or the same below `~/.config`.
@@ -75,24 +78,21 @@ pub fn profile_directory(host: &Host) -> Option<PathBuf> {
     Some(config.join("sandbox-run/profiles"))
 }
 
-fn load_profiles(names: &[String], host: &Host) -> Result<Vec<Layer>> {
-    let loaded = profiles::load(names, profile_directory(host).as_deref(), &host.environment).kind(Kind::Policy)?;
-    Ok(loaded.into_iter().map(|(origin, document)| document.layer(&origin)).collect())
-}
-
-fn from_file(bytes: &[u8], file: &str, name: &str, host: &Host, warnings: &mut Vec<String>) -> Result<Vec<Layer>> {
-    if let Some(read) = wire_record(bytes) {
-        return Ok(vec![from_record(read, &format!("--policy {name}"), warnings)?]);
+/// The layer of a policy file; the profiles that it extends are added to those `beneath`.
+fn from_file(
+    bytes: &[u8],
+    file: &str,
+    name: &str,
+    beneath: &mut Profiles<'_>,
+    warnings: &mut Vec<String>,
+) -> Result<Layer> {
+    let format = file::by_ending(file);
+    if let Some(read) = wire_record(bytes, format) {
+        return from_record(read, &format!("--policy {name}"), warnings);
     }
-    let format = Path::new(file).extension().and_then(|ending| match ending.to_str() {
-        Some("json") => Some(file::Format::Json),
-        Some("toml") => Some(file::Format::Toml),
-        _ => None,
-    });
-    let document = file::read(bytes, name, format).kind(Kind::Policy)?;
-    let mut layers = load_profiles(&document.extends, host)?;
-    layers.push(document.layer(&Origin::File(name.into())));
-    Ok(layers)
+    let (document, places) = file::read_with_places(bytes, name, format).kind(Kind::Policy)?;
+    beneath.extended(name, &document, &places).kind(Kind::Policy)?;
+    Ok(document.layer(&Origin::File(name.into())))
 }
 
 fn from_payload(text: &[u8], option: &str, warnings: &mut Vec<String>) -> Result<Layer> {
@@ -109,8 +109,9 @@ fn from_record(read: anyhow::Result<Record>, option: &str, warnings: &mut Vec<St
 
 /// What a file says when it holds a wire record and no policy document: its text in base64url, or its JSON.
 ///
-/// Never both: no document is one word of that alphabet, and none has the key `active`, which every record has.
-fn wire_record(bytes: &[u8]) -> Option<anyhow::Result<Record>> {
+/// Never both: no document is one word of that alphabet, and none has the key `active`, which every record has. One word in
+/// a file whose name says that it is a document is a mistake in it.
+fn wire_record(bytes: &[u8], format: Option<file::Format>) -> Option<anyhow::Result<Record>> {
     #[derive(serde::Deserialize)]
     struct Telltale {
         active: Option<serde::de::IgnoredAny>,
@@ -118,7 +119,7 @@ fn wire_record(bytes: &[u8]) -> Option<anyhow::Result<Record>> {
     let text = bytes.trim_ascii();
     let unpadded = text.strip_suffix(b"==").or(text.strip_suffix(b"=")).unwrap_or(text);
     let letter = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_".contains(byte);
-    if !unpadded.is_empty() && unpadded.iter().all(letter) {
+    if format.is_none() && !unpadded.is_empty() && unpadded.iter().all(letter) {
         return Some(payload::decode(text));
     }
     let record = serde_json::from_slice::<Telltale>(text).is_ok_and(|found| found.active.is_some());

@@ -33,7 +33,8 @@ kill_after = \"5s\"
 const DESCRIPTION: &[&str] = &[
     "A policy file says what a command may do inside the sandbox: sandbox-run --policy FILE. A profile is the same under a \
      name: sandbox-run --profile NAME. Both are TOML, or, for --policy, JSON: a name that ends in .json or .toml decides, \
-     otherwise a file that begins with '{' is JSON. Every key is optional. All keys stand at the top; env_set alone is a table.",
+     otherwise a file that begins with '{' is JSON. JSON may name its schema for editors in the key $schema, TOML in a comment, '#:schema \
+     PLACE'; nothing else is done with either. Every key is optional. All keys stand at the top; env_set alone is a table.",
     "A policy file is read once, to its end. It can be a FIFO, such as the '<(command)' of a shell, and a FIFO that nobody has \
      opened for writing is waited for. A profile is a regular file.",
     "Reading is strict. An unknown key, one that appears twice, a value of the wrong type, a duration without its unit, a byte \
@@ -209,7 +210,7 @@ fn page() -> Result<Vec<u8>> {
     roff.text([roman("What each option of the command line is in a policy file:")]);
     roff.control("PP", []).control("EX", []);
     for (option, _, key, _) in OPTIONS {
-        roff.text([roman(format!("{option:<24}{key}"))]);
+        roff.text([roman(format!("{option:<29}{key}"))]);
     }
     roff.control("EE", []);
     roff.control("PP", []).text([roman(format!("No option has the keys {}.", NO_OPTION.join(", ")))]);
@@ -270,9 +271,11 @@ fn labelled(roff: &mut Roff, label: &str, text: &str) {
     roff.control("br", []).text(line);
 }
 
-fn schema() -> Value {
-    let properties: serde_json::Map<_, _> =
+pub fn schema() -> Value {
+    let mut properties: serde_json::Map<_, _> =
         FIELDS.iter().map(|field| (field.key.to_owned(), property(field))).collect();
+    let about = "The place of this schema, for editors; nothing else is done with it. TOML says it in a comment, #:schema PLACE.";
+    properties.insert("$schema".into(), json!({ "type": "string", "description": about }));
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Policy file of sandbox-run",
@@ -283,38 +286,54 @@ fn schema() -> Value {
     })
 }
 
+/// A whole number with a unit, of no more than 63 bits of bytes as far as its digits can tell.
+const SIZE: &str = "^0*([0-9]{1,16}K|[0-9]{1,13}M|[0-9]{1,10}G|[0-9]{1,7}T)(iB)?$";
+
+/// What comes to whole seconds: 0.05 minutes and 0.0025 hours are the least.
+const WHOLE_SECONDS: &str = "^([0-9]*000([.]0+)?ms|[0-9]+s|[0-9]*[.]0+s|[0-9]+m|[0-9]*[.][0-9]([05]0*)?m|[0-9]+h|\
+    [0-9]*[.]([0-9]{1,2}|[0-9]{2}(0|25|5|75)0*)h)$";
+
+/// Other words for backends.
+const BACKEND_ALIASES: &[&str] = &["bubblewrap", "linux_bwrap", "native", "direct"];
+
 fn property(field: &Field) -> Value {
     let name = "[A-Za-z_][A-Za-z0-9_]*";
-    let text = || json!({ "type": "string", "minLength": 1 });
+    let text = || json!({ "type": "string", "pattern": "^[^\\u0000]+$" });
+    let internal = json!({ "pattern": "^SANDBOX_RUN_" });
     let list = |items: Value| json!({ "type": "array", "items": items });
     let words = field.kind.words();
     let mut value = match field.kind {
         Kind::Boolean => json!({ "type": "boolean" }),
-        Kind::Count(least) => json!({ "type": "integer", "minimum": least }),
+        Kind::Count(least) => json!({ "type": "integer", "minimum": least, "maximum": u64::MAX }),
         Kind::Size(least) => json!({ "oneOf": [
             { "type": "integer", "minimum": least, "maximum": Size::MAX.bytes() },
-            { "type": "string", "pattern": "^[0-9]+[KMGT](iB)?$" },
+            { "type": "string", "pattern": SIZE },
         ] }),
-        Kind::Duration | Kind::Seconds => {
-            json!({ "type": "string", "pattern": "^([0-9]+|[0-9]*[.][0-9]+)(ms|s|m|h)$" })
-        }
+        Kind::Duration => json!({ "type": "string", "pattern": "^([0-9]+|[0-9]*[.][0-9]+)(ms|s|m|h)$" }),
+        Kind::Seconds => json!({ "type": "string", "pattern": WHOLE_SECONDS, "not": { "pattern": "^[0.]*[a-z]+$" } }),
         Kind::Path => text(),
-        Kind::Paths | Kind::Names => list(text()),
+        Kind::Paths => list(text()),
+        Kind::Profiles => list(json!({ "type": "string", "pattern": "^[a-z0-9][a-z0-9._-]*$" })),
+        Kind::VariableNames => list(json!({ "type": "string", "pattern": format!("^{name}$"), "not": internal })),
         Kind::HiddenNames => list(json!({
             "type": "string",
-            "pattern": "^([*]|[.]([^./][^/]*|[.][^/]+)|base64:[A-Za-z0-9+/]+=*)$",
+            "pattern": "^([*]|default|[.]([^./\\u0000][^/\\u0000]*|[.][^/\\u0000]+)|base64:[A-Za-z0-9+/]+=*)$",
         })),
         Kind::Variables => list(json!({
             "type": "string",
-            "pattern": format!("^({name}|{name}_[*]|{name}=[\\s\\S]*|base64:[A-Za-z0-9+/]+=*)$"),
+            "pattern": format!("^({name}|{name}_[*]|{name}=[^\\u0000]*|base64:[A-Za-z0-9+/]+=*)$"),
+            "not": { "pattern": "^SANDBOX_(RUN_|[*])" },
         })),
         Kind::Values => json!({
             "type": "object",
-            "propertyNames": { "pattern": format!("^{name}$") },
-            "additionalProperties": { "type": "string" },
+            "propertyNames": { "pattern": format!("^{name}$"), "not": internal },
+            "additionalProperties": { "type": "string", "pattern": "^[^\\u0000]*$" },
         }),
         Kind::Descriptors => list(json!({ "type": "integer", "minimum": 3, "maximum": i32::MAX })),
-        Kind::Backends => json!({ "type": "string", "pattern": "^[a-z_]+(,[a-z_]+)*$" }),
+        Kind::Backends => {
+            let words = [&words[..], BACKEND_ALIASES].concat().join("|");
+            json!({ "type": "string", "pattern": format!("^({words})(,({words}))*$") })
+        }
         Kind::Protections => list(json!({ "enum": words })),
         Kind::Overflow | Kind::OutputOverflow | Kind::Session => json!({ "enum": words }),
     };
@@ -431,7 +450,8 @@ fn the_schema_is_up_to_date() -> Result<()> {
 #[test]
 fn the_schema_has_the_keys_that_are_read() -> Result<()> {
     let schema = schema();
-    let keys: BTreeSet<_> = schema["properties"].as_object().context("no keys")?.keys().map(String::as_str).collect();
+    let properties = schema["properties"].as_object().context("no keys")?;
+    let keys: BTreeSet<_> = properties.keys().map(String::as_str).filter(|key| *key != "$schema").collect();
     ensure!(keys == FIELDS.iter().map(|field| field.key).collect(), "{keys:?}");
     for key in keys {
         // A value of a type that no key takes: what is refused is the value, not the key.

@@ -58,6 +58,7 @@ impl<'a> Reader<'a> {
             Some(b'n') => Value::Null,
             // `1.0` and `1e3` are whole numbers to some readers and not to others.
             _ if raw.get().contains(['.', 'e', 'E']) => Value::Fraction,
+            _ if raw.get() == "-0" => Value::MinusZero,
             _ => Value::Integer(raw.get().parse().ok()),
         };
         Ok(Node { at, value })

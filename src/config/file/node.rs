@@ -24,6 +24,8 @@ pub(super) enum Value {
     Boolean(bool),
     /// `None` has more than 64 bits.
     Integer(Option<i128>),
+    /// `-0`, which some readers take for a number below zero.
+    MinusZero,
     Fraction,
     Date,
     /// Bytes: JSON has a spelling for those that are no text.
@@ -46,6 +48,30 @@ impl Node {
         pairs.iter().find(|(other, _)| other.name == key).map(|(_, node)| node)
     }
 }
+
+impl Node {
+    /// Where the items of a list begin.
+    pub fn places(&self) -> Vec<usize> {
+        let Value::List(items) = &self.value else { return Vec::new() };
+        items.iter().map(|item| item.at).collect()
+    }
+
+    /// Without the text by which a JSON document tells an editor its schema; it means nothing else.
+    pub fn without_schema(mut self) -> Result<Self, Fault> {
+        if let Value::Table(pairs) = &mut self.value
+            && let Some(index) = pairs.iter().position(|(key, _)| key.name == SCHEMA)
+        {
+            let (_, node) = pairs.remove(index);
+            if !matches!(node.value, Value::Text(_)) {
+                return Err(Fault::at(node.at, format!("key '{SCHEMA}': expected a string, the place of a schema")));
+            }
+        }
+        Ok(self)
+    }
+}
+
+/// The key by which JSON documents name their schema.
+const SCHEMA: &str = "$schema";
 
 /// What is wrong, and where.
 #[derive(Debug)]
@@ -105,7 +131,11 @@ impl Error for Fault {
     }
 
     fn unknown_field(name: &str, _: &'static [&'static str]) -> Self {
-        let hint = fields::nearest(name).map(|key| format!("; did you mean '{key}'?")).unwrap_or_default();
+        if name == SCHEMA {
+            let what = format!("key '{SCHEMA}' is for JSON; in TOML a comment names the schema, '#:schema PLACE'");
+            return Self { names_key: true, ..Self::custom(what) };
+        }
+        let hint = fields::remark(name).map(|remark| format!("; {remark}")).unwrap_or_default();
         Self { names_key: true, ..Self::custom(format!("key {} is unknown{hint}", shown(name))) }
     }
 }
@@ -147,6 +177,7 @@ impl<'de> Deserializer<'de> for Node {
                 (_, Some(Ok(number))) => visitor.visit_i64(number),
                 _ => Err(Fault::invalid_type(Unexpected::Other("a number of more than 64 bits"), &visitor)),
             },
+            Value::MinusZero => Err(Fault::invalid_type(Unexpected::Other("-0"), &visitor)),
             Value::Fraction => Err(Fault::invalid_type(Unexpected::Float(0.0), &visitor)),
             Value::Date => Err(Fault::invalid_type(Unexpected::Other("a date"), &visitor)),
             Value::Text(bytes) => match std::str::from_utf8(&bytes) {

@@ -20,9 +20,17 @@ fn syntax(text: &str, error: &toml::de::Error) -> Fault {
     if error.message() == "duplicate key"
         && let Some(key) = text.get(span.clone())
     {
-        return Fault::repeated(&Key { at: span.start, name: key.trim_matches(['"', '\'']).to_owned() });
+        return Fault::repeated(&Key { at: span.start, name: plain(key) });
     }
     Fault::at(span.start, format!("the file is not TOML: {}", error.message()))
+}
+
+/// The name that a key stands for, without its quotes and escapes.
+fn plain(key: &str) -> String {
+    let line = format!("{key} = 0");
+    let table = DeTable::parse(&line).ok().map(toml::Spanned::into_inner);
+    let name = table.and_then(|table| table.into_iter().next()).map(|(name, _)| name.into_inner().into_owned());
+    name.unwrap_or_else(|| key.to_owned())
 }
 
 /// A key of ours below a section belongs to the section, whatever its writer meant; so does one that is nearly ours.
@@ -53,6 +61,7 @@ fn node(value: Spanned<DeValue<'_>>, depth: usize) -> Node {
     let at = value.span().start;
     let value = match value.into_inner() {
         DeValue::String(text) => Value::Text(text.into_owned().into_bytes()),
+        DeValue::Integer(number) if number.as_str() == "-0" => Value::MinusZero,
         DeValue::Integer(number) => Value::Integer(integer(&number)),
         DeValue::Float(_) => Value::Fraction,
         DeValue::Boolean(value) => Value::Boolean(value),
