@@ -5,6 +5,7 @@
 mod escapes;
 mod policy;
 pub mod result;
+mod schema;
 
 use std::collections::BTreeSet;
 use std::env;
