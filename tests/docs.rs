@@ -364,6 +364,13 @@ fn own_sections() -> Roff {
         roff.control("TP", []).text([bold(*status)]).text([roman(*when)]);
     }
     roff.control("PP", []).text([roman(cli::EXIT_NOTE)]);
+    roff.control("SH", ["SIGNALS"]).text([roman(
+        "Each signal that is sent to sandbox-run is passed on to COMMAND, once: all that can be caught but SIGCHLD, real-time signals \
+         too. COMMAND does with it what it likes; when it dies of it, the status is 128+n. After SIGTERM it has the grace of \
+         --kill-after, and none after a second one. Before COMMAND runs, a signal that ends programs ends the run, but for SIGUSR1, \
+         SIGUSR2 and real-time signals, which wait for COMMAND. What the caller ignores COMMAND ignores. An alarm (alarm(2)) of the \
+         caller rings for COMMAND. With SIGKILL for sandbox-run everything inside ends.",
+    )]);
     roff.control("SH", ["ENDS UNDER LIMITS"]);
     roff.text([roman(
         "What a limit does, the status, and its word among the limits_hit of a result. The command's own status is 'own', and a \

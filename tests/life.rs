@@ -147,7 +147,7 @@ fn other_signals_that_end_the_program_leave_nothing() {
             let (running, mark) = begin(&world, options, TICKS);
             let session = running.pid();
             running.signal(signal);
-            assert_eq!(running.done().signal, Some(signal as i32));
+            running.done().is(128 + signal as i32, "", "");
             assert!(eventually(|| left(session, &mark).is_empty()), "{}", describe(&left(session, &mark)));
         }
     }

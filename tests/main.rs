@@ -18,6 +18,7 @@ mod docs;
 mod dots;
 mod environment;
 mod escapes;
+mod every_signal;
 mod examples;
 mod exit;
 mod explain;

@@ -368,7 +368,13 @@ fn hanging(world: &World) -> String {
 
 #[test]
 fn a_signal_before_the_command_started_is_not_lost() {
-    for (signal, status) in [(Signal::SIGTERM, 143), (Signal::SIGINT, 130), (Signal::SIGHUP, 129)] {
+    for (signal, status) in [
+        (Signal::SIGTERM, 143),
+        (Signal::SIGINT, 130),
+        (Signal::SIGHUP, 129),
+        (Signal::SIGALRM, 142),
+        (Signal::SIGSEGV, 139),
+    ] {
         let world = World::new();
         // The second backend must not get its turn.
         let options = ["-q", "-b", "bwrap,none", "--kill-after", "0.2"];

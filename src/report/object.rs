@@ -43,7 +43,10 @@ pub const REASONS: &[(&str, &str)] = &[
     ("not-found", "the command does not exist"),
     ("hidden", "the command exists on the host and is hidden by the policy"),
     ("not-executable", "the command, or its interpreter, cannot be executed"),
-    ("terminated", "SIGTERM, SIGINT, SIGHUP or SIGQUIT asked sandbox-run to end"),
+    (
+        "terminated",
+        "sandbox-run got SIGTERM, SIGINT, SIGHUP or SIGQUIT, which ask for an end, or another signal of which the command died",
+    ),
 ];
 
 /// The fields in their order, each with its meaning.

@@ -12,21 +12,14 @@ use nix::sys::socket::{
 };
 
 use super::trial::{Act, Answer};
+use crate::sys::signals::Signals;
 
-/// Signals that are for the target when they come to us.
-pub const FORWARDED: [Signal; 11] = [
-    Signal::SIGTERM,
-    Signal::SIGINT,
-    Signal::SIGHUP,
-    Signal::SIGQUIT,
-    Signal::SIGUSR1,
-    Signal::SIGUSR2,
-    Signal::SIGWINCH,
-    Signal::SIGCONT,
-    Signal::SIGTSTP,
-    Signal::SIGTTIN,
-    Signal::SIGTTOU,
-];
+/// Signals that are for the target when they come to us: all that can be caught but one. Faults are among them, since one
+/// that we make ourselves ends us although it is blocked.
+pub const FORWARDED: Signals = Signals::ALL.but(Signals::of(&[Signal::SIGKILL, Signal::SIGSTOP, Signal::SIGCHLD]));
+
+/// What both stages wait for: the same, and changes of their children.
+pub const WATCHED: Signals = FORWARDED.and(Signals::of(&[Signal::SIGCHLD]));
 
 /// A step of the inner stage, for messages about its failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

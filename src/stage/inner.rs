@@ -12,19 +12,22 @@ use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::signal::{SigSet, Signal, kill};
-use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, getpid, pipe2};
 
-use super::control::{FORWARDED, Inner, Report, Step};
+use super::control::{Inner, Report, Step, WATCHED};
 use super::handoff::{self, Handoff, Isolation, MARKER};
 use super::trial;
 use crate::sys::landlock::Wall;
 use crate::sys::process::{Change, changed_child};
+use crate::sys::signals::{Arrivals, Signals};
 use crate::{seccomp, sys};
 
 /// The status of a stage that could not do its work; nobody takes it for the target's, since a report goes before it.
 const FAILED: i32 = 125;
+
+/// Signals by which somebody asks for an end, which a stopped target could not hear.
+const URGENT: Signals = Signals::of(&[Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT]);
 
 /// Becomes the inner stage if the outer stage really started this process as one; returns if not.
 ///
@@ -122,20 +125,14 @@ fn run(handoff: &Handoff, control: &Inner) -> Result<i32, Failure> {
         }
     }
     sys::fd::cloexec_all().at(Step::Descriptors)?;
-    let mut watched: Vec<Signal> = FORWARDED.to_vec();
-    watched.push(Signal::SIGCHLD);
-    sys::signals::block_only(&watched).at(Step::Signals)?;
-    let signals = SignalFd::with_flags(
-        &watched.iter().copied().collect::<SigSet>(),
-        SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK,
-    )
-    .at(Step::Signals)?;
+    sys::signals::block_only(WATCHED).at(Step::Signals)?;
+    let signals = Arrivals::of(WATCHED).at(Step::Signals)?;
     let (outcome, errors) = pipe2(nix::fcntl::OFlag::O_CLOEXEC).at(Step::Fork)?;
     if outer_is_gone(control) {
         return Ok(FAILED);
     }
     // What was sent to the process group so far is not for this process, and there was no target to have it.
-    while let Ok(Some(_)) = signals.read_signal() {}
+    while let Ok(Some(_)) = signals.next() {}
     control.report(Report::Executing, None).at(Step::Handle)?;
     let target = sys::process::fork(|| start(handoff, control, &streams, errors.into())).at(Step::Fork)?;
     drop(streams);
@@ -318,7 +315,7 @@ fn outcome_of_start(outcome: OwnedFd) -> Result<Option<i32>, Failure> {
 /// Waiting for the target and passing signals on.
 struct Watch<'a> {
     control: &'a Inner,
-    signals: SignalFd,
+    signals: Arrivals,
     target: Pid,
     shared_session: bool,
     /// Signals that reached this process because they were sent to the whole process group, the target included.
@@ -382,7 +379,7 @@ impl Watch<'_> {
             let mut polled = [PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
             match poll(&mut polled, PollTimeout::try_from(left).unwrap_or(PollTimeout::ZERO)) {
                 Ok(0) => return,
-                _ => while let Ok(Some(_)) = self.signals.read_signal() {},
+                _ => while let Ok(Some(_)) = self.signals.next() {},
             }
         }
     }
@@ -415,12 +412,8 @@ impl Watch<'_> {
     }
 
     fn note_group_signals(&mut self) {
-        while let Ok(Some(info)) = self.signals.read_signal() {
-            if let Ok(number) = i32::try_from(info.ssi_signo)
-                && number != Signal::SIGCHLD as i32
-                && self.shared_session
-                && !self.seen.contains(&number)
-            {
+        while let Ok(Some(number)) = self.signals.next() {
+            if number != Signal::SIGCHLD as i32 && self.shared_session && !self.seen.contains(&number) {
                 self.seen.push(number);
             }
         }
@@ -428,17 +421,16 @@ impl Watch<'_> {
 
     /// Sends a signal to the target, unless it came to the target's process group anyway.
     fn pass_on(&mut self, number: i32) {
-        let Ok(signal) = Signal::try_from(number) else { return };
         if let Some(index) = self.seen.iter().position(|seen| *seen == number) {
             self.seen.swap_remove(index);
         } else {
             // Gone is as good as told.
-            let _sent = kill(self.target, signal);
+            let _sent = sys::signals::send(self.target, number);
         }
-        if signal == Signal::SIGCONT {
+        if number == Signal::SIGCONT as i32 {
             // Not sent is what the next read of the socket says.
             let _told = self.control.report(Report::Continued, None);
         }
-        self.urgent |= matches!(signal, Signal::SIGTERM | Signal::SIGINT | Signal::SIGHUP | Signal::SIGQUIT);
+        self.urgent |= URGENT.has(number);
     }
 }

@@ -6,12 +6,11 @@ use std::io::{self, Read};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 
-use nix::sys::signal::{SigSet, Signal};
-use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::sys::signal::Signal;
 
 use super::account::Account;
 use super::cgroup::{Group, Wants};
-use super::control::{self, FORWARDED, Report, Step};
+use super::control::{self, FORWARDED, Report, Step, WATCHED};
 use super::handoff::{self, Errand, Header, MARKER};
 use super::outcome::{Outcome, Reason};
 use super::output::{Output, Wish};
@@ -26,6 +25,7 @@ use crate::launch::{self, Command, Launch, Word};
 use crate::plan::Plan;
 use crate::plan::trace::Tracing;
 use crate::sys;
+use crate::sys::signals::{Arrivals, Signals};
 
 /// Prepares this process once, before the first attempt: nothing inherited crosses by accident from here on.
 pub fn settle() -> io::Result<()> {
@@ -36,10 +36,7 @@ pub fn settle() -> io::Result<()> {
     sys::signals::default(Signal::SIGCHLD)?;
     // Under a limit on file sizes a memory file that becomes too large shall be an error and not our death.
     sys::signals::ignore(Signal::SIGXFSZ)?;
-    let mut watched = FORWARDED.to_vec();
-    watched.push(Signal::SIGCHLD);
-    sys::signals::block_only(&watched)?;
-    Ok(())
+    sys::signals::block_only(WATCHED)
 }
 
 /// What to do with a launch.
@@ -71,8 +68,7 @@ pub fn run(plan: &Plan, launch: &Launch, host: &Host, mode: Mode) -> (Outcome, A
 }
 
 fn start(plan: &Plan, launch: &Launch, host: &Host, mode: Mode) -> Result<Started, Reason> {
-    let watched: SigSet = FORWARDED.iter().copied().chain([Signal::SIGCHLD]).collect();
-    let signals = SignalFd::with_flags(&watched, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
+    let signals = Arrivals::of(WATCHED)?;
     let (outer, inner) = control::pair()?;
     let mut streams = Streams::duplicate(host)?;
     let output = match mode {
@@ -292,10 +288,8 @@ impl Prepared {
                 sys::fd::set_cloexec(fd, false)?;
             }
             // The launcher must outlive what ends the target; the inner stage restores the caller's dispositions.
-            for signal in FORWARDED.iter().copied().filter(|signal| *signal != Signal::SIGCONT) {
-                sys::signals::ignore(signal)?;
-            }
-            sys::signals::block_only(&[])?;
+            sys::signals::ignore_all(FORWARDED.but(Signals::of(&[Signal::SIGCONT])));
+            sys::signals::block_only(Signals::RESERVED)?;
             // Where there is no room for a new one, the filter still keeps the target from the caller's.
             let _left = sys::keyring::leave();
             Ok(())

@@ -13,7 +13,6 @@ use std::time::{Duration, Instant, SystemTime};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{Signal, raise};
-use nix::sys::signalfd::SignalFd;
 use nix::unistd::Pid;
 
 use limits::{Cpu, Waker};
@@ -32,6 +31,7 @@ use crate::plan::Plan;
 use crate::policy::limits::Limit;
 use crate::sys;
 use crate::sys::pidfd::PidFd;
+use crate::sys::signals::{Arrivals, Signals};
 
 /// How long a launcher may take until the target runs. Ample: a start takes milliseconds, and hundreds at once seconds.
 const SETUP: Duration = Duration::from_secs(10);
@@ -42,8 +42,28 @@ const TEARDOWN: Duration = Duration::from_secs(5);
 /// How long process 1 of a sandbox has for ending all others and taking them in, before it is killed itself.
 const MERCY: Duration = Duration::from_millis(250);
 
-/// Signals that end most programs; TERM has its own way.
-const ENDING: [Signal; 3] = [Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT];
+/// Signals that ask for an end; TERM has its own way.
+const ENDING: Signals = Signals::of(&[Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT]);
+
+/// Signals that end a program which has no plans for them: while there is no target, the run. Messages between programs,
+/// SIGUSR1 and the like, are none of these and wait for the target.
+const FATAL: Signals = ENDING.and(Signals::of(&[
+    Signal::SIGILL,
+    Signal::SIGTRAP,
+    Signal::SIGABRT,
+    Signal::SIGBUS,
+    Signal::SIGFPE,
+    Signal::SIGSEGV,
+    Signal::SIGALRM,
+    Signal::SIGSTKFLT,
+    Signal::SIGXCPU,
+    Signal::SIGXFSZ,
+    Signal::SIGVTALRM,
+    Signal::SIGPROF,
+    Signal::SIGIO,
+    Signal::SIGPWR,
+    Signal::SIGSYS,
+]));
 
 /// A second TERM within this time is the same one: `timeout` sends it to the process and to its group.
 const SAME_SIGNAL: Duration = Duration::from_millis(200);
@@ -56,7 +76,7 @@ pub struct Started {
     /// Our end of the control socket.
     pub control: Outer,
     /// Signals to us and changes of our children.
-    pub signals: SignalFd,
+    pub signals: Arrivals,
     /// The launcher's standard error.
     pub messages: Messages,
     /// The target's output, where it goes through us.
@@ -117,6 +137,7 @@ pub fn watch(plan: &Plan, host: &Host, started: Started, terminal: Option<Termin
         committed: false,
         launcher_ended: false,
         asked: None,
+        passed_on: Signals::NONE,
         terminated_at: None,
         mercy: None,
         deadline: Some(Instant::now() + SETUP),
@@ -142,7 +163,7 @@ pub fn watch(plan: &Plan, host: &Host, started: Started, terminal: Option<Termin
     watch.drain();
     let outcome = match (outcome, watch.asked, watch.account.ended_by) {
         // Asked to end before there was a target: no failure, and above all no other attempt.
-        (Outcome::NotStarted(_), Some(signal), _) => Outcome::Ended(Status::Signaled(signal as i32)),
+        (Outcome::NotStarted(_), Some(signal), _) => Outcome::Ended(Status::Signaled(signal)),
         (Outcome::Ended(_), _, Some(limit)) => Outcome::Ended(Status::Limited(limit)),
         (outcome, ..) => outcome,
     };
@@ -166,7 +187,7 @@ struct Watch<'a> {
     host: &'a Host,
     launcher: Pid,
     control: Option<Outer>,
-    signals: SignalFd,
+    signals: Arrivals,
     messages: Messages,
     output: Option<Output>,
     group: Option<Group>,
@@ -179,7 +200,9 @@ struct Watch<'a> {
     committed: bool,
     launcher_ended: bool,
     /// The first signal that asked us to end while there was no target.
-    asked: Option<Signal>,
+    asked: Option<i32>,
+    /// Every signal that was passed on.
+    passed_on: Signals,
     terminated_at: Option<Instant>,
     /// Until when process 1 may end and take in everything else by itself.
     mercy: Option<Instant>,
@@ -196,7 +219,7 @@ struct Watch<'a> {
     usage: Usage,
     stops: Stops,
     /// Signals for which the socket had no room, each once.
-    unsent: Vec<Signal>,
+    unsent: Vec<i32>,
     last: Option<Outcome>,
 }
 
@@ -348,6 +371,8 @@ impl Watch<'_> {
             Report::Started if self.purpose == Purpose::Trial => self.phase = Phase::Running,
             Report::Started => {
                 self.phase = Phase::Running;
+                // Passed on to the target, which may have plans for it.
+                self.asked = self.asked.filter(|number| ENDING.has(*number) || *number == libc::SIGTERM);
                 // Whoever reads what the target writes must see the end when the target closes it. Not before now: a
                 // second attempt would need them. Failing only means that the end is seen later.
                 let _late = sys::fd::silence(&[0, 1]);
@@ -403,34 +428,31 @@ impl Watch<'_> {
     }
 
     fn take_signals(&mut self) -> io::Result<()> {
-        while let Some(info) = self.signals.read_signal()? {
-            let Some(signal) = i32::try_from(info.ssi_signo).ok().and_then(|number| Signal::try_from(number).ok())
-            else {
-                continue;
-            };
-            match signal {
+        while let Some(number) = self.signals.next()? {
+            let ignored = self.host.inherited.ignores(number);
+            match number {
                 // Left to be taken in by `bury`. What became of the target is what the control socket says.
-                Signal::SIGCHLD => self.launcher_ended = sys::process::has_ended(self.launcher),
-                Signal::SIGTERM => self.terminate(),
+                libc::SIGCHLD => self.launcher_ended = sys::process::has_ended(self.launcher),
+                libc::SIGTERM => self.terminate(),
                 // A session of its own is an orphaned process group, in which the kernel ignores SIGTSTP.
-                Signal::SIGTSTP if self.plan.new_session && !self.host.inherited.ignores(signal as i32) => {
+                libc::SIGTSTP if self.plan.new_session && !ignored => {
                     self.stops.along = true;
-                    self.forward(Signal::SIGSTOP);
+                    self.forward(libc::SIGSTOP);
                 }
-                Signal::SIGCONT => {
+                libc::SIGCONT => {
                     self.stops.due = false;
-                    self.forward(signal);
+                    self.forward(number);
                 }
-                signal => {
-                    let ends = ENDING.contains(&signal) && !self.host.inherited.ignores(signal as i32);
-                    if ends {
-                        self.account.asked.get_or_insert(signal as i32);
+                number => {
+                    if ENDING.has(number) && !ignored {
+                        self.account.asked.get_or_insert(number);
                     }
-                    if ends && !self.is_running() {
-                        self.asked.get_or_insert(signal);
+                    if FATAL.has(number) && !ignored && !self.is_running() {
+                        self.asked.get_or_insert(number);
                         self.hurry();
                     }
-                    self.forward(signal);
+                    self.passed_on.add(number);
+                    self.forward(number);
                 }
             }
         }
@@ -438,17 +460,17 @@ impl Watch<'_> {
     }
 
     /// Passes a signal on. One that already waits is the same one, as in the kernel.
-    fn forward(&mut self, signal: Signal) {
-        if !self.unsent.contains(&signal) {
-            self.unsent.push(signal);
+    fn forward(&mut self, number: i32) {
+        if !self.unsent.contains(&number) {
+            self.unsent.push(number);
         }
         self.send();
     }
 
     fn send(&mut self) {
-        while let (Some(control), Some(signal)) = (&self.control, self.unsent.first()) {
-            match control.signal(*signal as i32) {
-                Ok(()) => self.stops.continuing += u32::from(*signal == Signal::SIGCONT),
+        while let (Some(control), Some(number)) = (&self.control, self.unsent.first()) {
+            match control.signal(*number) {
+                Ok(()) => self.stops.continuing += u32::from(*number == libc::SIGCONT),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 // Nobody left to tell is what the next read of the socket says.
                 Err(_) => {}
@@ -466,10 +488,10 @@ impl Watch<'_> {
             None => {
                 self.terminated_at = Some(now);
                 if !self.is_running() {
-                    self.asked.get_or_insert(Signal::SIGTERM);
+                    self.asked.get_or_insert(libc::SIGTERM);
                 }
                 self.hurry();
-                self.forward(Signal::SIGTERM);
+                self.forward(libc::SIGTERM);
             }
         }
     }

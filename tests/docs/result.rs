@@ -21,8 +21,8 @@ const TIME: &str = "^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}[.][0-
 /// What the manual page says before the fields.
 const INTRODUCTION: &str = "--result and --result-fd write one JSON object, --audit-log adds the same object as a line without \
     stdout and stderr. Each is written once, at the end, however the run ends: also when nothing was started, when the command \
-    line cannot be understood but for these options, and when one of the signals that ask for an end comes after the \
-    policy has been read. SIGKILL of sandbox-run and signals that nobody sends to end a program, such as SIGALRM, leave nothing. \
+    line cannot be understood but for these options, and when a signal comes after the policy has been read. \
+    Only SIGKILL of sandbox-run leaves nothing. \
     What cannot be written then is said on standard error and leaves the exit status alone. A FILE of --result appears complete or not at all; \
     one that exists is replaced by one with its owner and permissions, and stays as it was where nothing can be written, so remove it \
     beforehand; one that is a symbolic link is replaced where it leads; a FIFO or a device is written. COMMAND cannot write a \

@@ -175,8 +175,13 @@ impl Watch<'_> {
     /// What is known when everything is over.
     pub(super) fn account(mut self) -> Account {
         let account = &mut self.account;
-        let first = account.asked.or(self.asked.map(|signal| signal as i32));
-        account.asked = first.or(self.terminated_at.map(|_| Signal::SIGTERM as i32));
+        let ended_by = match account.end {
+            Some(End::Signaled(number)) if self.passed_on.has(number) => Some(number),
+            Some(_) | None => None,
+        };
+        // Before the target ran, that is: later ones are in the account.
+        let early = self.asked.filter(|_| self.started_at.is_none());
+        account.asked = account.asked.or(early).or(self.terminated_at.map(|_| Signal::SIGTERM as i32)).or(ended_by);
         account.output = self.output.map(Output::finish);
         if let Some(limit) = account.ended_by {
             tracing::warn!("the command was ended: {}", limit.reached());

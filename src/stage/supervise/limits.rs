@@ -54,7 +54,7 @@ impl Watch<'_> {
             Spent::Less => {}
             Spent::Enough => {
                 self.account.limits_hit.insert(Limit::Cpu);
-                self.forward(Signal::SIGXCPU);
+                self.forward(libc::SIGXCPU);
             }
             Spent::TooMuch => self.kill_for(Limit::Cpu),
         }
@@ -77,7 +77,7 @@ impl Watch<'_> {
         self.account.ended_by = Some(limit);
         self.limit_at = None;
         self.hurry();
-        self.forward(Signal::SIGTERM);
+        self.forward(libc::SIGTERM);
     }
 
     /// Grants no more than the grace from now on.
