@@ -34,6 +34,7 @@ mod hints;
 mod hooks;
 mod inheritance;
 mod layers;
+mod left_behind;
 mod life;
 mod limits;
 mod load;

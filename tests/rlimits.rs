@@ -3,8 +3,10 @@
 use std::fs;
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use serde_json::json;
 
 use crate::harness::{BACKENDS, World, find, skip};
+use crate::result::{self, object};
 
 fn with(backend: [&str; 3], options: &[&str]) -> Vec<String> {
     backend.iter().chain(options).map(ToString::to_string).collect()
@@ -180,4 +182,28 @@ fn a_hog_of_descriptors_fails_by_itself() {
     };
     bash(&["--max-open-files", "32"]).stdout_lacks("all").stderr_has("Too many open files");
     bash(&["--max-open-files", "80"]).is(0, "all\n", "");
+}
+
+#[test]
+fn a_command_that_catches_the_signal_has_reached_the_limit_all_the_same() {
+    let busy = "while :; do :; done";
+    for backend in BACKENDS {
+        let world = World::new();
+        let file = world.text("o/r");
+        for (script, status, told) in [
+            (format!("trap 'exit 3' XCPU; {busy}"), 3, json!(["exited", 3, null, "cpu-limit"])),
+            (format!("trap 'exit 0' XCPU; {busy}"), 0, json!(["exited", 0, null, null])),
+            (format!("trap '' XCPU; {busy}"), 137, json!(["signaled", null, 9, "cpu-limit"])),
+            (busy.to_owned(), 152, json!(["signaled", null, 24, "cpu-limit"])),
+        ] {
+            world.sh(with(backend, &["--cpu-time", "1", "--result", &file]), &script).done().code(status);
+            let object = object(&world, "o/r");
+            assert_eq!((result::told(&object), &object["limits_hit"]), (told, &json!(["cpu-limit"])), "{script}");
+        }
+        // The controls: less than the limit, however it ends.
+        for (script, status) in [("exit 3", 3), ("kill -KILL $$", 137), ("ulimit -S -t 2; exit 3", 3)] {
+            world.sh(with(backend, &["--cpu-time", "1", "--result", &file]), script).done().code(status);
+            assert_eq!(object(&world, "o/r")["limits_hit"], json!([]), "{script}");
+        }
+    }
 }

@@ -33,7 +33,11 @@ pub const REASONS: &[(&str, &str)] = &[
     ("timeout", "the time limit was reached"),
     ("output-limit", "the output limit was reached and ended the command"),
     ("memory-limit", "the kernel ended a process for want of memory below the limit"),
-    ("cpu-limit", "the limit of processor time was reached"),
+    (
+        "cpu-limit",
+        "the limit of processor time was reached: by everything together where a control group counts it, otherwise by the command \
+         itself; of a process that the command took in nobody else knows",
+    ),
     ("file-size-limit", "a file would have grown beyond the limit"),
     ("process-limit", "a process or thread could not be started because of the limit"),
     ("usage", "the command line cannot be understood"),
@@ -90,9 +94,9 @@ pub const FIELDS: &[(&str, &str)] = &[
     ),
     (
         "stdout_bytes",
-        "Bytes that the command wrote on standard output; null if they were not counted: on a terminal, another device or a \
-         file that is appended to, and under 'none'; where both streams lead to the same place (2>&1) they are not told apart, and \
-         with '--max-output' this is the sum.",
+        "Bytes that the command and what it started wrote on standard output until the end of the run; null if they were not \
+         counted: on a terminal or another device, and in a file that is appended to, since others may add to it as well; where \
+         both streams lead to the same place (2>&1) they are not told apart, and with '--max-output' this is the sum.",
     ),
     ("stderr_bytes", "The same of standard error."),
     ("truncated", "Whether output was thrown away because of its limit."),

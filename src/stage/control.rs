@@ -12,6 +12,7 @@ use nix::sys::socket::{
 };
 
 use super::trial::{Act, Answer};
+use crate::sys::process::Moment;
 use crate::sys::signals::Signals;
 
 /// Signals that are for the target when they come to us: all that can be caught but one. Faults are among them, since one
@@ -114,8 +115,8 @@ pub enum Report {
     Ready,
     /// From here on the target may run: whatever comes, no other attempt may follow.
     Executing,
-    /// This process is about to become the target; the kernel adds its number.
-    Target,
+    /// This process is about to become the target, at this time of the clock; the kernel adds its number.
+    Target(Moment),
     /// In place of the target: what came of trying this with the next path.
     Tried(Act, Answer),
     /// The target runs.
@@ -130,6 +131,8 @@ pub enum Report {
     Exited(i32),
     /// A signal ended the target.
     Signaled(i32),
+    /// One process has used the processor time that each may use.
+    Spent,
 }
 
 impl Report {
@@ -145,8 +148,9 @@ impl Report {
             Self::Ready => (7, 0, 0),
             Self::Continued => (8, 0, 0),
             Self::Executing => (9, 0, 0),
-            Self::Target => (10, 0, 0),
+            Self::Target(moment) => (10, 0, moment.number()),
             Self::Resumed => (12, 0, 0),
+            Self::Spent => (13, 0, 0),
             Self::Tried(act, answer) => (11, act as u8, answer.number()),
         };
         let mut record = [tag, step, 0, 0, 0, 0];
@@ -167,8 +171,9 @@ impl Report {
             7 => Some(Self::Ready),
             8 => Some(Self::Continued),
             9 => Some(Self::Executing),
-            10 => Some(Self::Target),
+            10 => Some(Self::Target(Moment::from_number(value))),
             12 => Some(Self::Resumed),
+            13 => Some(Self::Spent),
             11 => Some(Self::Tried(Act::from_number(record[1])?, Answer::from_number(value))),
             _ => None,
         }

@@ -19,7 +19,7 @@ use super::control::{Inner, Report, Step, WATCHED};
 use super::handoff::{self, Handoff, Isolation, MARKER};
 use super::trial;
 use crate::sys::landlock::Wall;
-use crate::sys::process::{Change, changed_child};
+use crate::sys::process::{Change, Moment, changed_child, ended_child, own_time, soft_cpu_limit};
 use crate::sys::signals::{Arrivals, Signals};
 use crate::{seccomp, sys};
 
@@ -145,7 +145,17 @@ fn run(handoff: &Handoff, control: &Inner) -> Result<i32, Failure> {
         }
     }
     let shared_session = !header.new_session;
-    Watch { control, signals, target, shared_session, seen: Vec::new(), stopped: false, urgent: false }.until_the_end()
+    let watch = Watch {
+        control,
+        signals,
+        target,
+        shared_session,
+        cpu_time: header.rlimits.cpu_time(),
+        seen: Vec::new(),
+        stopped: false,
+        urgent: false,
+    };
+    watch.until_the_end()
 }
 
 /// What the kernel says has to agree with what was planned.
@@ -223,7 +233,7 @@ fn release_descriptors(keep: impl Iterator<Item = RawFd>, streams_too: bool) -> 
 /// In the child: everything between fork and exec. Never returns; failures go into the pipe.
 fn start(handoff: &Handoff, control: &Inner, streams: &[Option<OwnedFd>; 3], errors: File) -> Infallible {
     // Only its number is lost when nobody hears it.
-    let _told = control.report(Report::Target, None);
+    let _told = control.report(Report::Target(Moment::now()), None);
     let failure = prepare(handoff, streams).err().unwrap_or_else(|| {
         if !handoff.trials.is_empty() {
             try_out(handoff, control);
@@ -318,6 +328,8 @@ struct Watch<'a> {
     signals: Arrivals,
     target: Pid,
     shared_session: bool,
+    /// What each process may use, in seconds.
+    cpu_time: Option<u64>,
     /// Signals that reached this process because they were sent to the whole process group, the target included.
     seen: Vec<i32>,
     stopped: bool,
@@ -387,6 +399,7 @@ impl Watch<'_> {
     /// Takes in every child that changed its state; the target's end is returned.
     fn reap(&mut self) -> Result<Option<Report>, Failure> {
         loop {
+            self.look_at_time();
             let (pid, change) = match changed_child() {
                 Ok(Some(changed)) => changed,
                 Ok(None) => return Ok(None),
@@ -408,6 +421,21 @@ impl Watch<'_> {
                     self.control.report(Report::Resumed, None).at(Step::Signals)?;
                 }
             }
+        }
+    }
+
+    /// Tells when a process that has ended, the target or one that it left to us, had used up its processor time: it may have
+    /// caught the signal that says so.
+    fn look_at_time(&mut self) {
+        let Some(limit) = self.cpu_time else { return };
+        let Some((child, used)) = ended_child().and_then(|child| Some((child, own_time(child)?))) else { return };
+        // The kernel measures for the limit by its ticks, which may be a tenth ahead of what was really used. It leaves a trace
+        // where it has sent the signal; a process can leave the same, so the time has to be plausible.
+        let told = soft_cpu_limit(child).is_some_and(|soft| soft > limit);
+        if used.as_secs() >= limit || told && (used * 3 / 2).as_secs() >= limit {
+            self.cpu_time = None;
+            // Without it the limit is not among those that were reached, and nothing else is different.
+            let _told = self.control.report(Report::Spent, None);
         }
     }
 

@@ -3,6 +3,9 @@
 //! Never waits: whoever reads what we pass on may be slow, and signals and the clock must not wait for that. Memory is
 //! bounded by one buffer for each stream, or by the size of what is to be kept.
 
+mod kept;
+mod relay;
+
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -16,6 +19,8 @@ use nix::sys::socket::sockopt::SockType as SockTypeOption;
 use nix::sys::socket::{MsgFlags, SockType, getsockopt, send};
 use nix::sys::termios::tcgetsid;
 use nix::unistd::getsid;
+
+use kept::Kept;
 
 use super::account::Written;
 use crate::plan::Plan;
@@ -67,6 +72,8 @@ pub struct Output {
     buffer: Vec<u8>,
     /// Set when both streams are one.
     merged: bool,
+    /// Whether nobody asked for more than the counts, and no writer shall see that there are any.
+    relayed: bool,
 }
 
 /// A regular file: how far its position moves is what was written, and a full disk stays the target's affair.
@@ -75,6 +82,7 @@ struct Measured {
     index: usize,
     file: File,
     start: u64,
+    end: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -86,6 +94,8 @@ struct Stream {
     sink: Sink,
     /// Bytes that the target wrote.
     written: u64,
+    /// The same at the end of the run, when others may write on.
+    in_time: Option<u64>,
     /// Read and not yet passed on.
     pending: Vec<u8>,
     /// Whether the sink has no room.
@@ -113,9 +123,7 @@ impl Output {
     pub fn install(plan: &Plan, wish: Wish, streams: &mut [Option<OwnedFd>; 3]) -> io::Result<Option<Self>> {
         let limit = plan.limits.max_output;
         let needed = limit.is_some() || wish.capture;
-        // Without a sandbox something may go on writing when the run is over: nobody would read from our pipe then.
-        let count = wish.count && plan.backend.has_view();
-        if !needed && !count {
+        if !needed && !wish.count {
             return Ok(None);
         }
         let [_, stdout, stderr] = streams;
@@ -140,6 +148,7 @@ impl Output {
             kept: wish.capture.then(|| Kept::new(limit.unwrap_or(DEFAULT_KEPT))),
             buffer: vec![0; CHUNK],
             merged: same,
+            relayed: !needed,
         };
         if let Some(stream) = stdout {
             output.redirect(0, stream, needed, wish.capture)?;
@@ -160,7 +169,7 @@ impl Output {
                 // Others may append as well, and then nothing tells whose bytes they were.
                 if !is_appended(&file) {
                     let start = file.stream_position()?;
-                    self.measured.push(Measured { index, file, start });
+                    self.measured.push(Measured { index, file, start, end: None });
                 }
                 return Ok(());
             }
@@ -178,7 +187,7 @@ impl Output {
         let stream = std::mem::replace(stream, theirs);
         let sink = if capture { Sink::Kept } else { Sink::of(stream, self.largest)? };
         let source = Some(File::from(ours));
-        self.streams.push(Stream { index, source, sink, written: 0, pending: Vec::new(), waits: false });
+        self.streams.push(Stream { index, source, sink, written: 0, in_time: None, pending: Vec::new(), waits: false });
         Ok(())
     }
 
@@ -186,10 +195,15 @@ impl Output {
     #[must_use]
     pub fn descriptors(&self) -> Vec<RawFd> {
         let measured = self.measured.iter().map(|measured| Some(measured.file.as_raw_fd()));
-        let ours = self.streams.iter().flat_map(|stream| {
+        self.piped().into_iter().map(Some).chain(measured).flatten().collect()
+    }
+
+    /// Both ends of what comes through.
+    fn piped(&self) -> Vec<RawFd> {
+        let ends = self.streams.iter().flat_map(|stream| {
             [stream.source.as_ref().map(AsRawFd::as_raw_fd), stream.sink.file().map(AsRawFd::as_raw_fd)]
         });
-        ours.chain(measured).flatten().collect()
+        ends.flatten().collect()
     }
 
     /// What to wait for.
@@ -298,10 +312,29 @@ impl Output {
         self.over && self.kill
     }
 
+    /// The run is over, and somebody may still hold the other end, whom nobody waits for: what he writes from now on does not
+    /// count.
+    pub fn end_run(&mut self) {
+        for stream in &mut self.streams {
+            let unread = stream.source.as_ref().and_then(|source| crate::sys::fd::unread(source.as_fd()).ok());
+            stream.in_time = Some(stream.written + unread.unwrap_or(0));
+        }
+        for measured in &mut self.measured {
+            measured.end = measured.file.stream_position().ok();
+        }
+    }
+
     /// Whether there is nothing left to pass on. `alive` says that somebody may still hold the other end, whom nobody waits
     /// for: then only what is there already counts.
     #[must_use]
     pub fn is_done(&self, alive: bool) -> bool {
+        if alive && self.relayed {
+            let late = |stream: &Stream| stream.in_time.is_some_and(|in_time| stream.written >= in_time);
+            return self
+                .streams
+                .iter()
+                .all(|stream| stream.pending.is_empty() && (stream.source.is_none() || late(stream)));
+        }
         let waiting = self.streams.iter().any(|stream| stream.waits || !stream.pending.is_empty());
         let open = self.streams.iter().any(|stream| stream.source.is_some());
         !waiting && (!open || alive && !self.is_readable())
@@ -341,11 +374,12 @@ impl Output {
     #[must_use]
     pub fn finish(self) -> Written {
         let counted = |index| {
-            let passed = self.streams.iter().find(|stream| stream.index == index).map(|stream| stream.written);
+            let passed = self.streams.iter().find(|stream| stream.index == index);
+            let passed = passed.map(|stream| stream.in_time.unwrap_or(stream.written));
             let measured = self.measured.iter().find(|measured| measured.index == index);
             passed.or_else(|| {
-                let Measured { file, start, .. } = measured?;
-                (&*file).stream_position().ok().map(|end| end.saturating_sub(*start))
+                let Measured { file, start, end, .. } = measured?;
+                end.or((&*file).stream_position().ok()).map(|end| end.saturating_sub(*start))
             })
         };
         let limit = self.kept.as_ref().map(|kept| kept.most).or(self.limit);
@@ -465,39 +499,6 @@ impl Sink {
     }
 }
 
-/// What is kept of both streams within one size: all if it fits, otherwise the beginning of each, with a fifth for standard
-/// error at least, so that no flood hides why the target failed.
-#[derive(Debug)]
-struct Kept {
-    most: u64,
-    bytes: [Vec<u8>; 2],
-    written: [u64; 2],
-}
-
-impl Kept {
-    fn new(most: u64) -> Self {
-        Self { most, bytes: [Vec::new(), Vec::new()], written: [0, 0] }
-    }
-
-    /// Returns whether something is lost.
-    fn push(&mut self, index: usize, bytes: &[u8]) -> bool {
-        let whole = self.bytes[index].len() as u64 == self.written[index];
-        self.written[index] += bytes.len() as u64;
-        let reserve = self.most.div_ceil(5);
-        let [out, err] = self.written;
-        let out = out.min((self.most - reserve).max(self.most.saturating_sub(err)));
-        let keep = [out, err.min(self.most - out)].map(|size| usize::try_from(size).unwrap_or(usize::MAX));
-        if whole {
-            let room = keep[index].saturating_sub(self.bytes[index].len()).min(bytes.len());
-            self.bytes[index].extend_from_slice(&bytes[..room]);
-        }
-        for (kept, keep) in self.bytes.iter_mut().zip(keep) {
-            kept.truncate(keep);
-        }
-        self.written.iter().sum::<u64>() > self.most
-    }
-}
-
 fn same_file(a: &OwnedFd, b: &OwnedFd) -> io::Result<bool> {
     let [a, b] = [File::from(a.try_clone()?).metadata()?, File::from(b.try_clone()?).metadata()?];
     Ok((a.dev(), a.ino()) == (b.dev(), b.ino()))
@@ -519,54 +520,4 @@ fn events(fd: BorrowedFd, wanted: PollFlags) -> PollFlags {
 /// Whether there is something to read, or the end.
 fn is_readable(fd: BorrowedFd) -> bool {
     !events(fd, PollFlags::POLLIN).is_empty()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::Kept;
-
-    /// What is kept of `out` and then `err`, each coming in pieces of `piece` bytes.
-    fn kept(most: u64, out: usize, err: usize, piece: usize) -> ([usize; 2], bool) {
-        let mut kept = Kept::new(most);
-        let mut lost = false;
-        for (index, size) in [(0, out), (1, err)] {
-            let bytes: Vec<u8> = (0..size).map(|at| u8::try_from(at % 251).unwrap_or_default()).collect();
-            for part in bytes.chunks(piece) {
-                lost |= kept.push(index, part);
-            }
-            assert!(bytes.starts_with(&kept.bytes[index]), "always a beginning");
-        }
-        assert!(kept.bytes.iter().map(Vec::len).sum::<usize>() as u64 <= most);
-        (kept.bytes.map(|bytes| bytes.len()), lost)
-    }
-
-    #[test]
-    fn nothing_is_lost_when_it_fits() {
-        for (out, err) in [(10, 300), (700, 300), (1000, 0), (0, 1000), (999, 1)] {
-            for piece in [1, 7, 1000] {
-                assert_eq!(kept(1000, out, err, piece), ([out, err], false), "{out}+{err}");
-            }
-        }
-    }
-
-    #[test]
-    fn a_flood_on_one_stream_leaves_room_for_the_other() {
-        for piece in [1, 7, 5000] {
-            assert_eq!(kept(1000, 5000, 5, piece), ([995, 5], true));
-            assert_eq!(kept(1000, 5000, 500, piece), ([800, 200], true));
-            assert_eq!(kept(1000, 0, 5000, piece), ([0, 1000], true));
-            assert_eq!(kept(1000, 300, 5000, piece), ([300, 700], true));
-            assert_eq!(kept(0, 3, 3, piece), ([0, 0], true));
-        }
-    }
-
-    #[test]
-    fn whichever_comes_first() {
-        let mut kept = Kept::new(1000);
-        assert!(!kept.push(1, &[b'e'; 1000]));
-        assert!(kept.push(0, &[b'o'; 900]));
-        assert_eq!(kept.bytes.each_ref().map(Vec::len), [800, 200]);
-        assert!(kept.push(1, b"more"));
-        assert_eq!(kept.bytes.each_ref().map(Vec::len), [800, 200]);
-    }
 }

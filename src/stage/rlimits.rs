@@ -34,6 +34,12 @@ impl Rlimits {
         }
     }
 
+    /// Processor time of each process in seconds.
+    #[must_use]
+    pub fn cpu_time(&self) -> Option<u64> {
+        self.cpu_time
+    }
+
     /// Sets them on this process and what comes of it. A lower hard limit of the caller stays.
     pub fn apply(self) -> nix::Result<()> {
         let Self { cpu_time, max_file_size, max_open_files, address_space, core, max_procs } = self;

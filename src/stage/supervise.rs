@@ -352,11 +352,12 @@ impl Watch<'_> {
                 }));
             }
             Report::Executing => self.committed = true,
-            Report::Target => {
-                // Now, and not when it is said to run: it may be quick enough to stop who would say so.
-                let now = Instant::now();
+            Report::Target(moment) => {
+                // Then, and not when it is said to run: it may be quick enough to stop who would say so.
+                let ago = moment.elapsed().min(SETUP);
+                let now = Instant::now().checked_sub(ago).unwrap_or_else(Instant::now);
                 self.started_at = Some(now);
-                self.account.started_at = Some(SystemTime::now());
+                self.account.started_at = SystemTime::now().checked_sub(ago);
                 self.account.pid = Some(sender);
                 self.cpu = self.plan.limits.cpu_time.zip(self.group.as_ref().and_then(Group::cpu_time)).map(Cpu::new);
                 let timeout = self.plan.limits.timeout.filter(|_| self.purpose == Purpose::Target);
@@ -382,6 +383,9 @@ impl Watch<'_> {
                 if self.terminated_at.is_none() && self.account.ended_by.is_none() {
                     self.deadline = None;
                 }
+            }
+            Report::Spent => {
+                self.account.limits_hit.insert(Limit::Cpu);
             }
             Report::Stopped => self.stops.due = self.stops.along,
             Report::Resumed => self.stops.due = false,
@@ -418,12 +422,15 @@ impl Watch<'_> {
             Report::Failed(..) => true,
             Report::Ready => self.init.is_some() && self.purpose == Purpose::Rehearsal,
             Report::Executing => self.init.is_some() && self.purpose != Purpose::Rehearsal && !self.committed,
-            Report::Target => self.committed && self.started_at.is_none(),
+            Report::Target(_) => self.committed && self.started_at.is_none(),
             Report::Tried(..) => self.purpose == Purpose::Trial && self.started_at.is_some() && !self.is_running(),
             Report::NotExecuted(_) | Report::Started => self.started_at.is_some() && !self.is_running(),
-            Report::Stopped | Report::Continued | Report::Resumed | Report::Exited(_) | Report::Signaled(_) => {
-                self.is_running()
-            }
+            Report::Spent
+            | Report::Stopped
+            | Report::Continued
+            | Report::Resumed
+            | Report::Exited(_)
+            | Report::Signaled(_) => self.is_running(),
         }
     }
 

@@ -238,3 +238,13 @@ pub fn is_directory(number: RawFd) -> bool {
     let fd = unsafe { BorrowedFd::borrow_raw(number) };
     fstat(fd).is_ok_and(|found| SFlag::from_bits_truncate(found.st_mode) & SFlag::S_IFMT == SFlag::S_IFDIR)
 }
+
+/// How many bytes can be read from a pipe right now.
+pub fn unread(pipe: BorrowedFd) -> io::Result<u64> {
+    let mut count: libc::c_int = 0;
+    // SAFETY: FIONREAD writes one int, for which `count` is valid.
+    if unsafe { libc::ioctl(pipe.as_raw_fd(), libc::FIONREAD, &raw mut count) } == -1 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(u64::try_from(count).unwrap_or(0))
+}

@@ -245,6 +245,79 @@ pub fn changed_child_with_usage() -> nix::Result<Option<(Pid, Change, Usage)>> {
     Ok(Some((Pid::from_raw(pid), change, usage)))
 }
 
+/// A child that has ended and is not taken in yet, and is not so by this.
+#[must_use]
+pub fn ended_child() -> Option<Pid> {
+    // SAFETY: all-zero bytes are a valid siginfo.
+    let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+    // SAFETY: `info` is valid for writes; with WNOHANG the call returns at once.
+    let asked = unsafe { libc::waitid(libc::P_ALL, 0, &raw mut info, flags) };
+    // SAFETY: waitid fills in this field, and leaves the zero when there is nothing to tell.
+    let pid = if asked == 0 { unsafe { info.si_pid() } } else { 0 };
+    (pid != 0).then(|| Pid::from_raw(pid))
+}
+
+/// Processor time that process `pid` itself has used, what came of its children left out; `None` without `/proc`.
+#[must_use]
+pub fn own_time(pid: Pid) -> Option<Duration> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // proc_pid_stat(5): utime and stime are fields 14 and 15; the name, field 2, may hold anything.
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
+    let mut ticks = || fields.next()?.parse::<u64>().ok();
+    let ticks = ticks()?.saturating_add(ticks()?);
+    let each = nix::unistd::sysconf(nix::unistd::SysconfVar::CLK_TCK).ok()??;
+    let each = u64::try_from(each).ok().filter(|each| *each > 0)?;
+    Some(Duration::from_millis(ticks.saturating_mul(1000) / each))
+}
+
+/// The soft limit on processor time of process `pid`, in seconds, also when it has ended.
+///
+/// The kernel raises it by a second with each SIGXCPU that it sends.
+#[must_use]
+pub fn soft_cpu_limit(pid: Pid) -> Option<u64> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: a null new limit only queries, and `limit` is valid for writes.
+    let read = unsafe { libc::prlimit(pid.as_raw(), libc::RLIMIT_CPU, std::ptr::null(), &raw mut limit) };
+    (read == 0).then_some(limit.rlim_cur)
+}
+
+/// A point on the clock that all processes here have in common, to be sent from one to another within minutes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moment(i32);
+
+impl Moment {
+    /// This moment.
+    #[must_use]
+    pub fn now() -> Self {
+        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: `time` is valid for writes. The clock is the one of `Instant`.
+        unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+        let micros = i128::from(time.tv_sec) * 1_000_000 + i128::from(time.tv_nsec) / 1000;
+        // The lower bits are enough for a difference.
+        Self::from_number(i32::try_from(micros & i128::from(i32::MAX)).unwrap_or(0))
+    }
+
+    /// How long ago it was.
+    #[must_use]
+    pub fn elapsed(self) -> Duration {
+        let micros = Self::now().0.wrapping_sub(self.0) & i32::MAX;
+        Duration::from_micros(micros.unsigned_abs().into())
+    }
+
+    /// As it is sent.
+    #[must_use]
+    pub fn number(self) -> i32 {
+        self.0
+    }
+
+    /// As it was sent.
+    #[must_use]
+    pub fn from_number(number: i32) -> Self {
+        Self(number)
+    }
+}
+
 /// Whether child `pid` has ended; it is not taken in.
 #[must_use]
 pub fn has_ended(pid: Pid) -> bool {

@@ -31,7 +31,9 @@ const INTRODUCTION: &str = "--result and --result-fd write one JSON object, --au
     open file that it could write or that has a second name, one that --keep-fd or, for a log, a standard stream gives to it, and what \
     another user left in a directory for everybody such as /tmp. Under 'none' nothing of the kind is held; where FILE leads \
     elsewhere at the end is said. Standard output and standard error go through sandbox-run, to be counted, where they are \
-    pipes or stream sockets; files and terminals stay those of COMMAND, and under 'none' everything does. Fields can be added \
+    pipes or stream sockets; files and terminals stay those of COMMAND. What COMMAND leaves running under 'none' writes on when \
+    the run is over: a process of sandbox-run stays and passes that on, until the last writer or reader is gone. With --max-output \
+    or --capture nobody does. Fields can be added \
     under the same number of the format: readers pass over what they do not know. docs/result.schema.json is a JSON Schema of the \
     object. Its fields:";
 

@@ -142,6 +142,9 @@ impl Watch<'_> {
     /// ended or somebody wants us to end.
     pub(super) fn drain(&mut self) {
         let mut until = None;
+        if !self.ends_all() {
+            self.output.iter_mut().for_each(Output::end_run);
+        }
         loop {
             self.pump();
             if self.limit_at.is_some_and(|limit| limit <= Instant::now()) {
@@ -155,7 +158,10 @@ impl Watch<'_> {
                 crate::log::hurry();
                 until = Some(Instant::now() + PATIENCE);
             }
-            let Some(output) = self.output.as_ref().filter(|output| !output.is_done(!self.ends_all())) else { return };
+            let alive = !self.ends_all();
+            let Some(output) = self.output.as_ref().filter(|output| !output.is_done(alive)) else {
+                return if alive { self.leave() } else { () };
+            };
             let left = until.or(self.limit_at).map(|until| until.saturating_duration_since(Instant::now()));
             if until.is_some() && left.is_some_and(|left| left.is_zero()) {
                 return self.output.as_mut().map_or((), Output::abandon);
@@ -169,6 +175,14 @@ impl Watch<'_> {
             let _woken = poll(&mut polled, timeout);
             drop(polled);
             let _noted = self.take_signals();
+        }
+    }
+
+    /// Has somebody else pass on what is written by those who outlive the run.
+    fn leave(&mut self) {
+        if let Some(Err(error)) = self.output.as_mut().map(Output::leave) {
+            let reason = sys::process::describe(&error);
+            tracing::warn!("what the command left running can write no more: cannot start a process: {reason}");
         }
     }
 
@@ -199,14 +213,8 @@ impl Watch<'_> {
         let limits = &self.plan.limits;
         let of_tree = self.cpu.as_ref().zip(self.group.as_ref().and_then(Group::cpu_time));
         let all_spent = of_tree.is_some_and(|(cpu, used)| cpu.is_spent(used));
-        let killed = account.end == Some(End::Signaled(Signal::SIGKILL as i32));
-        let spent = (self.usage.user + self.usage.system).as_secs();
-        let cpu = |seconds| {
-            all_spent
-                || account.end == Some(End::Signaled(Signal::SIGXCPU as i32))
-                || killed && account.ended_by.is_none() && spent >= seconds
-        };
-        if limits.cpu_time.is_some_and(cpu) {
+        let by_signal = account.end == Some(End::Signaled(Signal::SIGXCPU as i32));
+        if limits.cpu_time.is_some() && (all_spent || by_signal) {
             account.limits_hit.insert(Limit::Cpu);
         }
         let too_large = account.output.as_ref().is_some_and(|output| output.too_large);
