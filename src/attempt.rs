@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::backend::bwrap::Features;
 use crate::backend::{self, Backend, Tools};
@@ -278,6 +279,9 @@ fn attempt(
 /// each file, and 1024 is a common limit.
 const MANY: usize = 500;
 
+/// How long a program may take to print its help.
+const PATIENCE: Duration = Duration::from_secs(2);
+
 /// How often a run is started anew because hidden names came and went meanwhile: two or three are the rule, each takes
 /// milliseconds.
 const MAX_STALE: u32 = 100;
@@ -326,8 +330,8 @@ pub fn adapt(
         return Ok(None);
     }
     if attempt.features == Features::ALL
-        && let Ok(help) = sys::process::output(&tools.bwrap, "--help")
-        && let Some(features) = Features::from_help(&String::from_utf8_lossy(&help))
+        && let Ok(help) = sys::process::run(&tools.bwrap, &["--help".into()], &[], PATIENCE)
+        && let Some(features) = Features::from_help(&String::from_utf8_lossy(&help.stdout))
         && features != Features::ALL
     {
         return with_features(policy, attempt, features).map(Some);

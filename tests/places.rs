@@ -6,6 +6,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
 use nix::sys::signal::Signal;
+use sandbox_run::sys::acl::{self, List};
 use serde_json::json;
 
 use crate::harness::{BACKENDS, World, eventually, find, is_root, processes, program, skip};
@@ -145,6 +146,49 @@ fn a_replaced_file_keeps_owner_and_permissions() {
     world.sh(["-b", "bwrap", "-w", ".", "--result", "r"], script).done().code(5);
     let plain = world.write("w/plain", "").metadata().expect("data").mode();
     assert_eq!(fs::metadata(world.path("w/r")).expect("data").mode(), plain);
+}
+
+/// An access control list as the kernel keeps it (`linux/posix_acl_xattr.h`): what the owner, user 12345, the group and others
+/// may, and the most for those between.
+fn access_list([owner, named, group, mask, other]: [u16; 5]) -> Vec<u8> {
+    let mut bytes = 2_u32.to_le_bytes().to_vec();
+    for (tag, may, id) in
+        [(1, owner, u32::MAX), (2, named, 12345), (4, group, u32::MAX), (16, mask, u32::MAX), (32, other, u32::MAX)]
+    {
+        bytes.extend(u16::to_le_bytes(tag));
+        bytes.extend(may.to_le_bytes());
+        bytes.extend(id.to_le_bytes());
+    }
+    bytes
+}
+
+#[test]
+fn a_replaced_file_keeps_its_access_control_list() {
+    for backend in BACKENDS {
+        let world = World::new();
+        let (file, list) = (world.path("o/r"), || acl::of(&world.path("o/r"), List::Access).expect("list"));
+        let old = access_list([6, 4, 0, 6, 0]);
+        let set = acl::set(&File::create(&file).expect("file"), List::Access, &old);
+        if set.as_ref().is_err_and(|error| error.raw_os_error() == Some(libc::EOPNOTSUPP)) {
+            return eprintln!("not tried: this file system has no access control lists");
+        }
+        set.expect("set");
+        let mode = || fs::metadata(&file).expect("data").mode();
+        let before = mode();
+        result_beside(&world, &backend);
+        assert_eq!((list(), mode()), (Some(old), before));
+        // What the directory gives to new files is not for one that had no list.
+        let directory = File::open(world.path("o")).expect("directory");
+        acl::set(&directory, List::Default, &access_list([7, 7, 7, 7, 7])).expect("set");
+        acl::remove(&File::open(&file).expect("file"), List::Access).expect("removed");
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).expect("mode");
+        result_beside(&world, &backend);
+        assert_eq!((list(), mode() & 0o777), (None, 0o640));
+        // The control: a new one has it.
+        fs::remove_file(&file).expect("removed");
+        result_beside(&world, &backend);
+        assert_eq!(list(), Some(access_list([6, 7, 7, 6, 6])));
+    }
 }
 
 /// A run whose result takes the place of `o/r`.

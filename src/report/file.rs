@@ -20,6 +20,7 @@ use nix::unistd::{UnlinkatFlags, linkat, unlinkat};
 use super::way::Way;
 use crate::host::Host;
 use crate::sys;
+use crate::sys::acl::{self, List};
 
 /// Our descriptors are numbered from here, out of the way of numbers that somebody may call his own.
 const ASIDE: RawFd = 64;
@@ -185,21 +186,35 @@ fn mode(way: &Way) -> Mode {
     Mode::from_bits_truncate(if way.found.is_some() { 0o600 } else { 0o666 })
 }
 
-/// Gives `file` owner and permission bits of the one whose place it takes, as it was before the run.
+/// Gives `file` owner, permission bits and access control list of the one whose place it takes, as it was before the run.
 fn inherit(file: &File, way: &Way) {
     let Some(old) = &way.found else { return };
     let mut mode = old.mode() & 0o777;
+    // What the directory gives to new files would be more than the old one had.
+    let lists = acl::of(&way.end(), List::Access).and_then(|list| acl::remove(file, List::Access).map(|()| list));
+    // With a list the middle bits are what it grants at most, and not what the group may.
+    let without = |mode| mode & 0o707;
+    let mut list = lists.unwrap_or_else(|_| {
+        mode = without(mode);
+        None
+    });
     let differs = file.metadata().is_ok_and(|new| (old.uid(), old.gid()) != (new.uid(), new.gid()));
     // Only root gives files away; whoever is in a group can give them to that.
     if differs
         && fchown(file, Some(old.uid()), Some(old.gid())).is_err()
         && fchown(file, None, Some(old.gid())).is_err()
     {
-        // Another group gets what everybody had.
+        // Another group gets what everybody had. The list speaks of the old one.
         mode &= 0o707 | (mode & 0o007) << 3;
+        list = None;
     }
     // Where that is impossible it stays its owner's alone.
-    let _kept = file.set_permissions(Permissions::from_mode(mode));
+    let kept = file.set_permissions(Permissions::from_mode(mode));
+    if let (Ok(()), Some(list)) = (kept, list)
+        && acl::set(file, List::Access, &list).is_err()
+    {
+        let _kept = file.set_permissions(Permissions::from_mode(without(mode)));
+    }
 }
 
 /// Gives a complete file its name; says whether that was possible at all.

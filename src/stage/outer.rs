@@ -2,11 +2,13 @@
 
 use std::ffi::{CString, OsString};
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 
+use nix::errno::Errno;
 use nix::sys::signal::Signal;
+use nix::sys::wait::waitpid;
 
 use super::account::Account;
 use super::cgroup::{Group, Wants};
@@ -136,9 +138,15 @@ fn start(plan: &Plan, launch: &Launch, host: &Host, mode: Mode) -> Result<Starte
             let mut ours = vec![outer.as_fd().as_raw_fd()];
             ours.extend(output.iter().flat_map(Output::descriptors));
             ours.extend(strace.as_ref().map(Strace::reader));
+            let gate = group.as_ref().filter(|group| group.takes_in()).map(|_| std::io::pipe()).transpose()?;
+            ours.extend(gate.iter().map(|(_, opened)| opened.as_raw_fd()));
             let launcher = sys::process::fork(|| {
                 for number in ours {
                     drop(sys::fd::adopt(number));
+                }
+                // Closed without a word: we gave up, or are gone.
+                if gate.as_ref().is_some_and(|(closed, _)| !matches!((&*closed).read(&mut [0]), Ok(1))) {
+                    sys::process::exit_now(125);
                 }
                 if let Some(Err(error)) = group.as_ref().map(Group::enter) {
                     let errno = error.raw_os_error().unwrap_or(0);
@@ -147,6 +155,15 @@ fn start(plan: &Plan, launch: &Launch, host: &Host, mode: Mode) -> Result<Starte
                 }
                 super::inner::in_process(&handoff, &inner)
             })?;
+            if let (Some((_, mut opened)), Some(group)) = (gate, &group) {
+                let taken = group.take_in(launcher).and_then(|()| opened.write_all(b"t"));
+                if let Err(error) = taken {
+                    drop(opened);
+                    // Nothing of the run has begun.
+                    while waitpid(launcher, None) == Err(Errno::EINTR) {}
+                    return Err(Reason::without_group(&Wants::of(plan), &error));
+                }
+            }
             drop(streams);
             launcher
         }
@@ -265,7 +282,6 @@ impl Prepared {
         group: Option<&Group>,
         messages: std::os::fd::BorrowedFd,
     ) -> std::convert::Infallible {
-        use std::io::Write;
         let (what, reason) = self.become_launcher(passed, keep, group, messages);
         let text = sys::process::reason(reason.raw_os_error().unwrap_or(0));
         let _told = writeln!(io::stderr(), "cannot {what} {}: {text}", self.program.to_string_lossy());

@@ -3,6 +3,7 @@
 //! No policy here: functions do one thing, return `io::Result` or `nix::Result`, and decide nothing.
 #![allow(unsafe_code)]
 
+pub mod acl;
 pub mod fd;
 pub mod filter;
 pub mod group;

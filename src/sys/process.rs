@@ -1,9 +1,9 @@
 //! Fork, exec and facts about this process.
 
 use std::collections::BTreeSet;
-use std::ffi::{CStr, CString};
-use std::io::{self, Read};
-use std::os::fd::AsFd;
+use std::ffi::{CStr, CString, OsString};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -405,42 +405,76 @@ fn descendants(spare: &[Pid]) -> Vec<Pid> {
     all
 }
 
-/// What `program` prints on standard output when it is started with one argument and no environment.
+/// What a program has printed, of each at most 64 KiB, and whether it ended well.
+#[derive(Debug)]
+pub struct Said {
+    /// Whether it ended by itself, with status 0.
+    pub success: bool,
+    /// Standard output.
+    pub stdout: Vec<u8>,
+    /// Standard error.
+    pub stderr: Vec<u8>,
+}
+
+/// Runs `program` with these words and variables and nothing else.
 ///
-/// Bounded by two seconds and 64 KiB: it is asked after it failed, and may hang. Nothing of it is left.
+/// Bounded by `patience` and in what it may print: it is asked because something failed, and may hang. Nothing of it is left.
 #[allow(clippy::disallowed_methods, reason = "sys is where processes are started")]
-pub fn output(program: &Path, argument: &str) -> io::Result<Vec<u8>> {
-    const PATIENCE: Duration = Duration::from_secs(2);
-    const LIMIT: u64 = 64 << 10;
+pub fn run(
+    program: &Path,
+    words: &[OsString],
+    variables: &[(OsString, OsString)],
+    patience: Duration,
+) -> io::Result<Said> {
+    const LIMIT: usize = 64 << 10;
     let mut child = std::process::Command::new(program)
-        .arg(argument)
+        .args(words)
         .env_clear()
+        .envs(variables.iter().map(|(name, value)| (name, value)))
         .process_group(0)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
-        .stderr(Stdio::null())
+        .stderr(Stdio::piped())
         .spawn()?;
-    let mut bytes = Vec::new();
-    let deadline = Instant::now() + PATIENCE;
-    if let Some(mut pipe) = child.stdout.take() {
-        let mut part = [0; 4096];
-        while bytes.len() as u64 <= LIMIT {
-            let left = deadline.saturating_duration_since(Instant::now());
-            let mut polled = [PollFd::new(pipe.as_fd(), PollFlags::POLLIN)];
-            match poll(&mut polled, PollTimeout::try_from(left).unwrap_or(PollTimeout::ZERO)) {
-                Ok(0) => break,
-                Err(nix::errno::Errno::EINTR) => continue,
-                Ok(_) => {}
-                Err(errno) => return Err(errno.into()),
-            }
-            match pipe.read(&mut part)? {
-                0 => break,
-                length => bytes.extend_from_slice(&part[..length]),
+    let deadline = Instant::now() + patience;
+    let mut pipes = [child.stdout.take().map(OwnedFd::from), child.stderr.take().map(OwnedFd::from)];
+    let mut texts = [Vec::new(), Vec::new()];
+    let mut part = [0; 4096];
+    let mut late = false;
+    while pipes.iter().any(Option::is_some) && texts.iter().all(|text| text.len() <= LIMIT) && !late {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let mut polled: Vec<_> =
+            pipes.iter().flatten().map(|pipe| PollFd::new(pipe.as_fd(), PollFlags::POLLIN)).collect();
+        match poll(&mut polled, PollTimeout::try_from(left).unwrap_or(PollTimeout::ZERO)) {
+            Ok(ready) => late = ready == 0,
+            Err(nix::errno::Errno::EINTR) => continue,
+            Err(errno) => return Err(errno.into()),
+        }
+        let ready: Vec<_> = polled.iter().map(|fd| fd.revents().is_some_and(|events| !events.is_empty())).collect();
+        drop(polled);
+        let mut ready = ready.into_iter();
+        for (pipe, text) in pipes.iter_mut().zip(&mut texts) {
+            if let Some(open) = pipe
+                && ready.next() == Some(true)
+            {
+                match nix::unistd::read(&*open, &mut part)? {
+                    0 => *pipe = None,
+                    length => text.extend_from_slice(&part[..length]),
+                }
             }
         }
     }
+    // Who has closed everything is about to end.
+    while !late
+        && Instant::now() < deadline
+        && pipes.iter().all(Option::is_none)
+        && !has_ended(Pid::from_raw(child.id().cast_signed()))
+    {
+        std::thread::sleep(Duration::from_millis(1));
+    }
     // The group, since what is found under that name may be a script with children.
     let _sent = killpg(Pid::from_raw(child.id().cast_signed()), Signal::SIGKILL);
-    child.wait()?;
-    Ok(bytes)
+    let success = child.wait()?.success();
+    let [stdout, stderr] = texts;
+    Ok(Said { success, stdout, stderr })
 }

@@ -24,7 +24,7 @@ const INTRODUCTION: &str = "--result and --result-fd write one JSON object, --au
     line cannot be understood but for these options, and when a signal comes after the policy has been read. \
     Only SIGKILL of sandbox-run leaves nothing. \
     What cannot be written then is said on standard error and leaves the exit status alone. A FILE of --result appears complete or not at all; \
-    one that exists is replaced by one with its owner and permissions, and stays as it was where nothing can be written, so remove it \
+    one that exists is replaced by one with its owner, permissions and access control list, and stays as it was where nothing can be written, so remove it \
     beforehand; one that is a symbolic link is replaced where it leads; a FIFO or a device is written. COMMAND cannot write a \
     result or a log: refused before the start are a directory or link on the way to FILE that COMMAND could put something else in \
     place of (FILE itself may lie in a directory of a --write grant, which nobody inside can move), a FIFO that it sees, a log or an \

@@ -19,8 +19,8 @@ use crate::host::Host;
 
 /// The way to a group for `wants` on this host, or what is missing.
 ///
-/// Where systemd manages the machine it is asked, unless it has given a group into our hands. It makes a group for a program that
-/// it is handed: `by_program` says whether the tree starts with one.
+/// Where systemd manages the machine it is asked, unless it has given a group into our hands. It starts a program in a group, or
+/// takes in a process that runs: `by_program` says whether the tree starts with a program.
 pub fn find(wants: &Wants, host: &Host, by_program: bool) -> Result<Mechanism, String> {
     let tables =
         Tables::of(nix::unistd::getpid()).ok_or("/proc does not say in which control group this process is")?;
@@ -34,8 +34,8 @@ pub fn find(wants: &Wants, host: &Host, by_program: bool) -> Result<Mechanism, S
         Ok(unified) => return Ok(Mechanism::Unified(unified)),
         Err(why) => reasons.push(why),
     }
-    if managed && wants.is_limit() && by_program {
-        match Systemd::find(host, &tables, wants) {
+    if managed && wants.is_limit() {
+        match Systemd::find(host, &tables, wants, by_program) {
             Ok(systemd) => return Ok(Mechanism::Systemd(systemd)),
             Err(why) => reasons.push(why),
         }

@@ -176,7 +176,18 @@ impl Group {
     /// For a scope: the program that makes it and starts the launcher in it.
     #[must_use]
     pub fn prefix(&self) -> Option<Prefix> {
-        self.scope.as_ref().map(systemd::Scope::prefix)
+        self.scope.as_ref().and_then(systemd::Scope::prefix)
+    }
+
+    /// Whether the launcher has to wait until it was put into the group from outside, by [`take_in`](Self::take_in).
+    #[must_use]
+    pub fn takes_in(&self) -> bool {
+        self.scope.as_ref().is_some_and(systemd::Scope::takes_in)
+    }
+
+    /// For a scope around a process that is there already: puts `launcher` into it, a child of ours.
+    pub fn take_in(&self, launcher: Pid) -> io::Result<()> {
+        self.scope.as_ref().map_or(Ok(()), |scope| scope.take_in(launcher))
     }
 
     /// For a scope: looks for the group in which `launcher` is by now, and confirms its limits.
