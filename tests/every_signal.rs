@@ -146,7 +146,7 @@ fn a_signal_that_the_caller_ignores_ends_nothing() {
             "--",
             "sh",
             "-c",
-            "trap 'exit 9' HUP; touch ready; i=0; while [ $i -lt 400 ]; do sleep 0.05; done",
+            "trap 'exit 9' HUP; touch ready; i=0; while [ $i -lt 400 ]; do sleep 0.05; i=$((i+1)); done",
         ]);
         let running = ready(&world, world.call("sh", &words));
         for number in [libc::SIGALRM, libc::SIGUSR1, Signal::SIGHUP as i32] {

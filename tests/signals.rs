@@ -24,6 +24,21 @@ fn started(world: &World, call: Call) -> Running {
     running
 }
 
+/// The same in a process group of its own in the test's session, which is no orphan: there the kernel ignores SIGTSTP.
+fn begin_in_group(world: &World, options: &[&str], script: &str) -> Running {
+    let own_group = || Ok(nix::unistd::setpgid(Pid::from_raw(0), Pid::from_raw(0))?);
+    let running = world.sh(options, script).before_exec(own_group).spawn();
+    assert!(eventually(|| world.has("w/ready")), "the command is ready");
+    running
+}
+
+/// The command line of the program with `script` as a command, for a program that starts it.
+fn words(before: &[&str], options: &[&str], script: &str) -> Vec<String> {
+    let program = program();
+    let words = before.iter().copied().chain([program.to_str().expect("text")]);
+    words.chain(options.iter().copied()).chain(["--", "sh", "-c", script]).map(str::to_owned).collect()
+}
+
 /// Whether a process is stopped.
 fn is_stopped(pid: i32) -> bool {
     processes().iter().any(|process| process.pid == pid && process.state == 'T')
@@ -191,11 +206,8 @@ fn timeout_with_kill_leaves_nothing() {
 fn what_the_caller_ignores_stays_ignored() {
     for options in WRITABLE {
         let world = World::new();
-        let sandbox_run = program();
-        let mut words = vec!["-c", "trap '' INT HUP; exec \"$@\"", "_", sandbox_run.to_str().expect("text")];
-        words.extend(options);
         let script = format!("trap 'exit 9' TERM; trap 'echo usr >> log' USR1; {LOOP}");
-        words.extend(["--", "sh", "-c", &script]);
+        let words = words(&["-c", "trap '' INT HUP; exec \"$@\"", "_"], options, &script);
         let running = started(&world, world.call("sh", &words));
         running.signal(Signal::SIGINT);
         running.signal(Signal::SIGHUP);
@@ -212,12 +224,8 @@ fn what_the_caller_ignores_stays_ignored() {
 fn nohup_holds_inside() {
     for options in WRITABLE {
         let world = World::new();
-        let sandbox_run = program();
-        let mut words = vec![sandbox_run.to_str().expect("text")];
-        words.extend(options);
         let script = format!("trap 'exit 9' TERM; trap 'echo usr >> log' USR1; {LOOP}");
-        words.extend(["--", "sh", "-c", &script]);
-        let running = started(&world, world.call("nohup", &words));
+        let running = started(&world, world.call("nohup", words(&[], options, &script)));
         running.signal(Signal::SIGHUP);
         running.signal(Signal::SIGUSR1);
         assert!(eventually(|| world.has("w/log")), "the command lives");
@@ -261,12 +269,7 @@ fn stop_and_continue_go_along() {
         for options in WRITABLE {
             let world = World::new();
             let script = format!("trap 'echo cont >> log' CONT; trap 'exit 9' TERM; echo $$ > pid; {LOOP}");
-            let options = [options, &["--new-session", session]].concat();
-            // A group of its own in the test's session, which is no orphan: there the kernel ignores this signal.
-            let call = world.sh(&options, &script);
-            let own_group = || Ok(nix::unistd::setpgid(Pid::from_raw(0), Pid::from_raw(0))?);
-            let running = call.before_exec(own_group).spawn();
-            assert!(eventually(|| world.has("w/ready")));
+            let running = begin_in_group(&world, &[options, &["--new-session", session]].concat(), &script);
             for round in 1..=2 {
                 killpg(Pid::from_raw(running.pid()), Signal::SIGTSTP).expect("signal");
                 assert!(eventually(|| is_stopped(running.pid())), "stops, round {round}, session {session}");
@@ -292,10 +295,7 @@ fn an_old_stop_is_not_repeated() {
     for options in WRITABLE {
         let world = World::new();
         let script = format!("trap 'echo usr >> log' USR1; trap 'exit 9' TERM; {LOOP}");
-        let call = world.sh([options, &["--new-session", "never"]].concat(), &script);
-        let own_group = || Ok(nix::unistd::setpgid(Pid::from_raw(0), Pid::from_raw(0))?);
-        let running = call.before_exec(own_group).spawn();
-        assert!(eventually(|| world.has("w/ready")));
+        let running = begin_in_group(&world, &[options, &["--new-session", "never"]].concat(), &script);
         let group = Pid::from_raw(running.pid());
         let command = chain(running.pid())[if options.contains(&"bwrap") { 2 } else { 1 }];
         // While the program cannot look, the command stops and goes on.
@@ -340,10 +340,7 @@ fn stops_and_continues_in_a_row_leave_nothing_stopped() {
     for options in WRITABLE {
         let world = World::new();
         let script = format!("trap 'echo usr >> log' USR1; trap 'exit 9' TERM; {LOOP}");
-        let call = world.sh([options, &["--new-session", "never"]].concat(), &script);
-        let own_group = || Ok(nix::unistd::setpgid(Pid::from_raw(0), Pid::from_raw(0))?);
-        let running = call.before_exec(own_group).spawn();
-        assert!(eventually(|| world.has("w/ready")));
+        let running = begin_in_group(&world, &[options, &["--new-session", "never"]].concat(), &script);
         let group = Pid::from_raw(running.pid());
         for round in 0..60 {
             killpg(group, Signal::SIGSTOP).expect("signal");

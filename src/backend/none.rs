@@ -18,15 +18,19 @@ pub const fn strength(protection: Protection) -> Strength {
         | Protection::Sockets
         | Protection::Processes
         | Protection::Privileges => Strength::Absent,
-        Protection::Environment | Protection::FileSize | Protection::OpenFiles | Protection::Output => {
-            Strength::Enforced
+        Protection::Environment => Strength::Enforced,
+        Protection::FileSize | Protection::OpenFiles => {
+            Strength::Partial("root, and whoever else has CAP_SYS_RESOURCE, can raise it again")
+        }
+        Protection::Output => {
+            Strength::Partial("a process can open the caller's own streams by the descriptors of sandbox-run in /proc")
         }
         Protection::Cpu => Strength::Partial(PER_PROCESS),
         Protection::Memory | Protection::Procs => {
             Strength::Partial("a process that may write to the control group's files can leave the group")
         }
         Protection::Time => Strength::Partial(
-            "what is left at the end is looked for from outside: a process that hides by forking may outlive the run where there is no control group",
+            "what is left at the end is looked for from outside: a process that hides by forking may outlive the run where there is no control group, and one that stops sandbox-run (SIGSTOP) stops the clock",
         ),
     }
 }

@@ -56,7 +56,7 @@ pub(super) const TEXTS: &[Text] = &[
             and exit status only. It gives up with one warning what is merely the default, and \
             refuses every restriction that was typed unless '--allow-gap' names it (a grant counts as one: it says that the rest is closed); 'auto,none' \
             falls back to it in so many words. Where sandbox-run or its process beside COMMAND is killed, COMMAND \
-            gets SIGKILL, under 'none' as well. When repeated, the last list counts.",
+            gets SIGKILL, under 'none' as well. What is not guaranteed of the limits there '--check' says of each. When repeated, the last list counts.",
         default: "auto",
     },
     Text {
@@ -324,7 +324,8 @@ pub(super) const TEXTS: &[Text] = &[
             KiB and so on mean the same). What lies in the private /tmp and home directory and in /dev/shm counts; swap is \
             not used in addition. Where the kernel finds no more room, SIGKILL ends everything inside, with status 137. It needs a \
             control group: version 2 where one is delegated, a running systemd, or version 1 where it is writable. Where there is \
-            none, that is a gap of 'memory'. '--address-space' is another thing.",
+            none, that is a gap of 'memory'. Under 'none' a process that may write to the group's files can leave it. \
+            '--address-space' is another thing.",
         default: "none",
     },
     Text {
@@ -341,7 +342,7 @@ pub(super) const TEXTS: &[Text] = &[
         short: "Processes and threads at a time",
         long: "How many processes and threads COMMAND may have at a time, itself included, at least 1; those of sandbox-run do \
             not count. Starting one more fails (EAGAIN), and what becomes of that is up to COMMAND. It needs a control group \
-            (see '--memory'), or, for an ordinary user under bwrap, Linux 5.14, where a resource limit counts within the sandbox \
+            (see '--memory'; the same version has to have the controllers of both), or, for an ordinary user under bwrap, Linux 5.14, where a resource limit counts within the sandbox \
             alone. Where there is neither, that is a gap of 'procs'.",
         default: "none",
     },
