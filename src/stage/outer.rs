@@ -9,11 +9,12 @@ use std::os::unix::ffi::OsStrExt;
 use nix::errno::Errno;
 use nix::sys::signal::Signal;
 use nix::sys::wait::waitpid;
+use nix::unistd::Pid;
 
 use super::account::Account;
 use super::cgroup::{Group, Wants};
-use super::control::{self, FORWARDED, Report, Step, WATCHED};
-use super::handoff::{self, Errand, Header, MARKER};
+use super::control::{self, FORWARDED, Inner, Report, Step, WATCHED};
+use super::handoff::{self, Errand, Handoff, Header, MARKER};
 use super::outcome::{Outcome, Reason};
 use super::output::{Output, Wish};
 use super::rlimits::Rlimits;
@@ -133,37 +134,12 @@ fn start(plan: &Plan, launch: &Launch, host: &Host, mode: Mode) -> Result<Starte
         Launch::InProcess => {
             let handoff = handoff::read(&file, &header.nonce)
                 .ok_or_else(|| io::Error::other("the hand-off cannot be read back"))?;
-            // The copy adopts its own duplicates of the streams by number and never returns here. Our end of the socket
-            // is not for it: with that it would never see that we are gone.
+            // The copy adopts its own duplicates of the streams by number. Our end of the socket is not for it: with that it
+            // would never see that we are gone.
             let mut ours = vec![outer.as_fd().as_raw_fd()];
             ours.extend(output.iter().flat_map(Output::descriptors));
             ours.extend(strace.as_ref().map(Strace::reader));
-            let gate = group.as_ref().filter(|group| group.takes_in()).map(|_| std::io::pipe()).transpose()?;
-            ours.extend(gate.iter().map(|(_, opened)| opened.as_raw_fd()));
-            let launcher = sys::process::fork(|| {
-                for number in ours {
-                    drop(sys::fd::adopt(number));
-                }
-                // Closed without a word: we gave up, or are gone.
-                if gate.as_ref().is_some_and(|(closed, _)| !matches!((&*closed).read(&mut [0]), Ok(1))) {
-                    sys::process::exit_now(125);
-                }
-                if let Some(Err(error)) = group.as_ref().map(Group::enter) {
-                    let errno = error.raw_os_error().unwrap_or(0);
-                    let _told = inner.report(Report::Failed(Step::Limits, errno), None);
-                    sys::process::exit_now(125);
-                }
-                super::inner::in_process(&handoff, &inner)
-            })?;
-            if let (Some((_, mut opened)), Some(group)) = (gate, &group) {
-                let taken = group.take_in(launcher).and_then(|()| opened.write_all(b"t"));
-                if let Err(error) = taken {
-                    drop(opened);
-                    // Nothing of the run has begun.
-                    while waitpid(launcher, None) == Err(Errno::EINTR) {}
-                    return Err(Reason::without_group(&Wants::of(plan), &error));
-                }
-            }
+            let launcher = copy(plan, &handoff, &inner, group.as_ref(), ours)?;
             drop(streams);
             launcher
         }
@@ -178,6 +154,43 @@ fn start(plan: &Plan, launch: &Launch, host: &Host, mode: Mode) -> Result<Starte
         trace: strace.map(|strace| strace.listen(plan)),
         purpose,
     })
+}
+
+/// Starts the inner stage in a copy of this process, which lets go of `ours`, in `group`.
+fn copy(
+    plan: &Plan,
+    handoff: &Handoff,
+    inner: &Inner,
+    group: Option<&Group>,
+    mut ours: Vec<RawFd>,
+) -> Result<Pid, Reason> {
+    let gate = group.filter(|group| group.takes_in()).map(|_| io::pipe()).transpose()?;
+    ours.extend(gate.iter().map(|(_, opened)| opened.as_raw_fd()));
+    let launcher = sys::process::fork(|| {
+        for number in ours {
+            drop(sys::fd::adopt(number));
+        }
+        // Closed without a word: we gave up, or are gone.
+        if gate.as_ref().is_some_and(|(closed, _)| !matches!((&*closed).read(&mut [0]), Ok(1))) {
+            sys::process::exit_now(125);
+        }
+        if let Some(Err(error)) = group.map(Group::enter) {
+            let errno = error.raw_os_error().unwrap_or(0);
+            let _told = inner.report(Report::Failed(Step::Limits, errno), None);
+            sys::process::exit_now(125);
+        }
+        // Never returns here.
+        super::inner::in_process(handoff, inner)
+    })?;
+    if let (Some((_, mut opened)), Some(group)) = (gate, group)
+        && let Err(error) = group.take_in(launcher).and_then(|()| opened.write_all(b"t"))
+    {
+        drop(opened);
+        // Nothing of the run has begun.
+        while waitpid(launcher, None) == Err(Errno::EINTR) {}
+        return Err(Reason::without_group(&Wants::of(plan), &error));
+    }
+    Ok(launcher)
 }
 
 /// The control group of the run, if it is to have one.

@@ -161,6 +161,9 @@ pub fn watch(plan: &Plan, host: &Host, started: Started, terminal: Option<Termin
     };
     watch.bury();
     watch.drain();
+    if watch.account.ended_by.is_none() && watch.was_ended_for_memory() {
+        watch.account.ended_by = Some(Limit::Memory);
+    }
     let outcome = match (outcome, watch.asked, watch.account.ended_by) {
         // Asked to end before there was a target: no failure, and above all no other attempt.
         (Outcome::NotStarted(_), Some(signal), _) => Outcome::Ended(Status::Signaled(signal)),

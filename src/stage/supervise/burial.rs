@@ -10,7 +10,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::super::account::{Account, End};
-use super::super::cgroup::{Group, Wants};
+use super::super::cgroup::{Group, Mechanism, Wants};
 use super::super::control::Report;
 use super::super::outcome::{Outcome, Reason};
 use super::super::output::{Output, PATIENCE};
@@ -160,7 +160,10 @@ impl Watch<'_> {
             }
             let alive = !self.ends_all();
             let Some(output) = self.output.as_ref().filter(|output| !output.is_done(alive)) else {
-                return if alive { self.leave() } else { () };
+                if alive {
+                    self.leave();
+                }
+                return;
             };
             let left = until.or(self.limit_at).map(|until| until.saturating_duration_since(Instant::now()));
             if until.is_some() && left.is_some_and(|left| left.is_zero()) {
@@ -176,6 +179,14 @@ impl Watch<'_> {
             drop(polled);
             let _noted = self.take_signals();
         }
+    }
+
+    /// Whether systemd has ended the target because something beside it had no memory left, and was quicker than we.
+    pub(super) fn was_ended_for_memory(&self) -> bool {
+        let by_request =
+            self.account.end == Some(End::Signaled(Signal::SIGTERM as i32)) && self.terminated_at.is_none();
+        let systemd = self.plan.cgroup.as_ref().is_some_and(Mechanism::is_systemd);
+        systemd && by_request && self.group.as_ref().is_some_and(Group::out_of_memory)
     }
 
     /// Has somebody else pass on what is written by those who outlive the run.
