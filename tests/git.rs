@@ -110,6 +110,53 @@ fn hooks_and_settings_are_protected_at_any_depth() {
     inside(&world, ["-w", ".", "-w", ".git"], "echo x >.git/config").done().code(2);
 }
 
+/// bubblewrap looks at every mount for each new one, and reads no more than 9000 words.
+#[test]
+fn hundreds_of_repositories_below_one_grant() {
+    const COUNT: usize = 800;
+    let world = World::new();
+    for number in 0..COUNT {
+        for name in ["objects", "refs", "hooks"] {
+            world.dir(&format!("w/{number}/.git/{name}"));
+        }
+        for name in ["HEAD", "config", "hooks/pre-commit"] {
+            world.write(&format!("w/{number}/.git/{name}"), "host\n");
+        }
+    }
+    let before = world.snapshot();
+    let script = "
+import glob, os
+done = 0
+def attempt(name, change):
+    global done
+    try: change()
+    except OSError: return
+    done += 1
+    print(name)
+for top in glob.glob('*'):
+    git = top + '/.git'
+    attempt(git + '/config', lambda: open(git + '/config', 'a'))
+    attempt(git + '/config', lambda: os.chmod(git + '/config', 0o777))
+    attempt(git + '/hooks', lambda: open(git + '/hooks/new', 'w'))
+    attempt(git + '/hooks', lambda: open(git + '/hooks/pre-commit', 'w'))
+    for path in [top, git, git + '/hooks', git + '/config']: attempt(path, lambda: os.rename(path, path + 'x'))
+print('changed', done)
+for top in glob.glob('*'): open(top + '/new', 'w'); os.mkdir(top + '/.git/objects/aa')
+";
+    world.run(["-w", ".", "python3", "-c", script]).done().is(0, "changed 0\n", "");
+    for number in 0..COUNT {
+        std::fs::remove_file(world.path(&format!("w/{number}/new"))).unwrap();
+        std::fs::remove_dir(world.path(&format!("w/{number}/.git/objects/aa"))).unwrap();
+    }
+    let untimed = |snapshot: std::collections::BTreeMap<_, String>| {
+        let timeless = |text: String| text.split(" mtime ").next().map(str::to_owned);
+        snapshot.into_iter().map(|(path, text)| (path, timeless(text))).collect::<Vec<_>>()
+    };
+    assert_eq!(untimed(world.snapshot()), untimed(before));
+    // The control: outside all of it works, but in a directory that has just been moved.
+    world.call("python3", ["-c", script]).done().code(0).stdout_has(&format!("changed {}\n", 5 * COUNT));
+}
+
 /// git on the host goes where `commondir` says for its settings and hooks, and runs hooks that somebody else has made.
 #[test]
 fn what_git_would_obey_is_not_left_behind() {

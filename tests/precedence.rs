@@ -73,13 +73,13 @@ done
 exit 0";
 
 /// Runs one mix and compares what the target saw and did, and what became of the host.
-fn check(world: &World, rules: [Rules; 3], reverse: bool) {
+fn check(world: &World, rules: [Rules; 3], reverse: bool, more: &[String]) {
     let mut parts: Vec<_> =
         rules.iter().zip(DIRS).map(|(rules, dir)| words(rules, &world.text(&format!("o/{dir}")))).collect();
     if reverse {
         parts.reverse();
     }
-    let mut call: Vec<String> = parts.concat();
+    let mut call: Vec<String> = [parts.concat(), more.to_vec()].concat();
     call.extend(["--", "sh", "-c", PROBE].map(String::from));
     call.push(world.text("o"));
     let done = world.run(call).done().code(0).stderr("");
@@ -134,7 +134,7 @@ fn three_depths_one_rule_each() {
     for a in ONE {
         for b in ONE {
             for c in ONE {
-                check(&world, [a, b, c], false);
+                check(&world, [a, b, c], false, &[]);
             }
         }
     }
@@ -145,7 +145,7 @@ fn two_depths_with_ties() {
     let world = tree();
     for a in TIES {
         for b in TIES {
-            check(&world, [a, b, ""], true);
+            check(&world, [a, b, ""], true, &[]);
         }
     }
 }

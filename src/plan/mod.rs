@@ -52,8 +52,8 @@ pub struct Plan {
     pub environment: Environment,
     /// Mount operations in order; empty when the backend has no view of its own.
     pub view: Vec<MountOp>,
-    /// Masks among them that the inner stage mounts, when there are many: to bubblewrap each costs a descriptor and a look at all
-    /// other mounts.
+    /// Masks, pins and protects among them that the inner stage mounts, when there are many: to bubblewrap each costs a look at all
+    /// other mounts, and a mask a descriptor.
     pub covers: BTreeSet<PathBuf>,
     /// The rules that they carry out, for whoever has to explain them.
     pub rules: View,
@@ -112,12 +112,12 @@ impl Plan {
     /// The mount operations that are left to the launcher program, in order.
     pub fn by_launcher(&self) -> impl Iterator<Item = &MountOp> {
         self.view.iter().filter(|op| match op {
-            MountOp::EmptyFile { at } | MountOp::Tmpfs { at, .. } | MountOp::ReadOnly { at } => {
-                !self.covers.contains(at)
-            }
+            MountOp::EmptyFile { at }
+            | MountOp::Tmpfs { at, .. }
+            | MountOp::ReadOnly { at }
+            | MountOp::Bind { at, .. } => !self.covers.contains(at),
             MountOp::Dir { .. }
             | MountOp::Link { .. }
-            | MountOp::Bind { .. }
             | MountOp::Copy { .. }
             | MountOp::Proc { .. }
             | MountOp::Dev { .. }
@@ -213,6 +213,21 @@ pub struct Check {
     pub device: u64,
     /// Inode of the host's file there.
     pub inode: u64,
-    /// Whether the path must be this file (a grant) or must not be it (a mask).
-    pub same: bool,
+    /// What must be there.
+    pub held: Held,
+    /// Whether the inner stage has to mount that itself.
+    pub covered: bool,
+}
+
+/// What a promise of the view is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub enum Held {
+    /// The host's file.
+    Shown,
+    /// Anything but the host's file.
+    Hidden,
+    /// The host's file, mounted on itself so that nobody renames it.
+    Pinned,
+    /// The host's file, which cannot be written.
+    Protected,
 }

@@ -25,7 +25,7 @@ use crate::policy::fs::DEFAULT_TMP_SIZE;
 use crate::policy::{Network, NewSession, Policy, Protection};
 use crate::sys;
 
-/// So many masks are left to the launcher program: below that they cost less than one more mount namespace.
+/// So many masks, pins and protects are left to the launcher program: below that they cost less than one more mount namespace.
 const FEW: usize = 24;
 
 /// Protections that a backend has in general and that are missing here, each with what is lost.
@@ -131,13 +131,13 @@ pub fn resolve(
         let words: Vec<_> = gaps.iter().map(|gap| gap.protection).collect();
         warnings.push(format!("backend 'none' isolates nothing; not enforced: {}", words.join(", ")));
     }
-    let masks = if attempt.bare { BTreeSet::new() } else { view.last_masks() };
-    let covers = if masks.len() > FEW { masks } else { BTreeSet::new() };
+    let last = if attempt.bare { BTreeSet::new() } else { view.last_mounts() };
+    let covers = if last.len() > FEW { last } else { BTreeSet::new() };
     warn_of_hard_links(&view, host.image.as_deref(), &mut warnings);
     Ok(Plan {
         backend,
         argv: argv.to_vec(),
-        checks: checks(&view),
+        checks: checks(&view, &covers),
         view: if has_view {
             view.operations(policy.files.tmp_size.unwrap_or(DEFAULT_TMP_SIZE), attempt.host_processes)
         } else {
@@ -318,11 +318,12 @@ fn warn_of_hard_links(view: &View, image: Option<&Path>, warnings: &mut Vec<Stri
     }
 }
 
-fn checks(view: &View) -> Vec<Check> {
+fn checks(view: &View, covers: &BTreeSet<PathBuf>) -> Vec<Check> {
     view.promises()
-        .filter_map(|(path, same)| {
+        .filter_map(|(path, held)| {
             let metadata = std::fs::symlink_metadata(path).ok()?;
-            Some(Check { path: path.to_owned(), device: metadata.dev(), inode: metadata.ino(), same })
+            let covered = covers.contains(path);
+            Some(Check { path: path.to_owned(), device: metadata.dev(), inode: metadata.ino(), held, covered })
         })
         .collect()
 }

@@ -7,6 +7,8 @@ use std::collections::btree_map::Entry as Slot;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 
+use super::Held;
+
 /// One mount operation. Paths are absolute, without links, `.` and `..`.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case", tag = "op")]
@@ -423,11 +425,14 @@ impl View {
         ops
     }
 
-    /// Masks over something of the host below which nothing is shown: they can be mounted after all else, in any order.
+    /// What can be mounted after all else, parents first: masks and protects of something of the host below which nothing is
+    /// shown, and pins.
     #[must_use]
-    pub fn last_masks(&self) -> BTreeSet<PathBuf> {
-        let last =
-            |at: &PathBuf, entry: &Entry| entry.rule.hides() && !self.on_own_file_system(at) && !self.shows_below(at);
+    pub fn last_mounts(&self) -> BTreeSet<PathBuf> {
+        let last = |at: &PathBuf, entry: &Entry| {
+            let ends = entry.rule.hides() || entry.rule == Rule::Protect;
+            entry.rule == Rule::Pin || (ends && !self.on_own_file_system(at) && !self.shows_below(at))
+        };
         self.entries.iter().filter(|(at, entry)| last(at, entry)).map(|(at, _)| at.clone()).collect()
     }
 
@@ -468,12 +473,14 @@ impl View {
             .map(|(at, _)| at.as_path())
     }
 
-    /// Every path that shows the host's file or has to hide it, for checks from inside: path, whether it shows.
-    pub fn promises(&self) -> impl Iterator<Item = (&Path, bool)> {
+    /// Every path that shows the host's file or has to hide it, for checks from inside; parents first.
+    pub fn promises(&self) -> impl Iterator<Item = (&Path, Held)> {
         self.entries.iter().filter_map(|(at, entry)| match &entry.rule {
             Rule::Folder | Rule::System { .. } | Rule::Link { .. } | Rule::Own(_) => None,
             rule if rule.hides() && self.on_own_file_system(at) => None,
-            rule => Some((at.as_path(), rule.shows_host())),
+            Rule::Pin => Some((at.as_path(), Held::Pinned)),
+            Rule::Protect => Some((at.as_path(), Held::Protected)),
+            rule => Some((at.as_path(), if rule.shows_host() { Held::Shown } else { Held::Hidden })),
         })
     }
 }

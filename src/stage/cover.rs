@@ -1,24 +1,29 @@
-//! Masks by the hundred: mounted by the inner stage, in milliseconds, where bubblewrap would take seconds and a descriptor each.
+//! Masks, pins and protects by the hundred: mounted by the inner stage, in milliseconds, where bubblewrap would take seconds and for
+//! masks a descriptor each.
 //!
 //! Runs before anything else inside and leaves no capability behind. It makes nothing on the host: what has gone has no place
-//! for a mount, and needs none.
+//! for a mount, and a mask of it is not needed.
 
+use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fs::{self, Permissions};
 use std::io;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::Path;
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, unshare};
+use nix::sys::statvfs::{FsFlags, statvfs};
 
-use crate::plan::Check;
+use crate::plan::{Check, Held};
 use crate::sys;
 
 /// Where the empty file and the empty directory are made; nobody can ask for a mask below it. What is there comes back.
 const PLACE: &str = "/dev/pts";
 
-/// Hides what `checks` say is hidden and is not yet, then gives up every capability.
+/// Mounts what `checks` leave to this stage, parents first, then gives up every capability.
 pub fn cover(checks: &[Check]) -> io::Result<()> {
     let none: Option<&Path> = None;
     // The mounts so far may belong to another user namespace than the one we have a say in.
@@ -33,16 +38,24 @@ pub fn cover(checks: &[Check]) -> io::Result<()> {
     fs::set_permissions(&directory, Permissions::from_mode(0o555))?;
     // Each mount of a part of it is as read-only as this one.
     mount(none, place, none, locked | MsFlags::MS_BIND | MsFlags::MS_REMOUNT | MsFlags::MS_RDONLY, none)?;
-    for check in checks.iter().filter(|check| !check.same) {
+    let mut protected = Vec::new();
+    for check in checks.iter().filter(|check| check.covered) {
+        match check.held {
+            Held::Shown => continue,
+            Held::Hidden => {}
+            Held::Pinned | Held::Protected => {
+                on_itself(&check.path)?;
+                if check.held == Held::Protected {
+                    protected.push(check.path.as_path());
+                }
+                continue;
+            }
+        }
         let found = match fs::symlink_metadata(&check.path) {
             Ok(found) => found,
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             Err(error) => return Err(error),
         };
-        // On another file system: the launcher has mounted its mask there.
-        if found.dev() != check.device {
-            continue;
-        }
         let empty = if found.is_dir() { &directory } else { &file };
         match mount(Some(empty), &check.path, none, MsFlags::MS_BIND, none) {
             // Gone in the meantime, or replaced by something of another kind: what was planned is seen to later.
@@ -50,6 +63,76 @@ pub fn cover(checks: &[Check]) -> io::Result<()> {
             Err(errno) => return Err(errno.into()),
         }
     }
+    read_only(&protected)?;
     umount2(place, MntFlags::MNT_DETACH)?;
     sys::process::drop_capabilities()
+}
+
+/// Mounts `path` on itself, with all that is mounted below.
+fn on_itself(path: &Path) -> io::Result<()> {
+    let none: Option<&Path> = None;
+    Ok(mount(Some(path), path, none, MsFlags::MS_BIND | MsFlags::MS_REC, none)?)
+}
+
+/// Makes what is mounted at `places` and below them read-only.
+fn read_only(places: &[&Path]) -> io::Result<()> {
+    if places.is_empty() {
+        return Ok(());
+    }
+    // Rarely is anything of the host mounted below one; the host's flags stay, as they have to.
+    let table = fs::read("/proc/self/mountinfo")?;
+    let mounted: BTreeSet<PathBuf> = table.split(|byte| *byte == b'\n').filter_map(mount_point).collect();
+    for place in places {
+        for at in mounted.range(place.to_path_buf()..).take_while(|at| at.starts_with(place)) {
+            let none: Option<&Path> = None;
+            let flags = MsFlags::MS_BIND | MsFlags::MS_REMOUNT | MsFlags::MS_RDONLY | flags(at)?;
+            mount(none, at, none, flags, none)?;
+        }
+    }
+    Ok(())
+}
+
+/// What a remount has to repeat.
+fn flags(at: &Path) -> io::Result<MsFlags> {
+    let found = statvfs(at)?.flags();
+    let same = [
+        (FsFlags::ST_NOSUID, MsFlags::MS_NOSUID),
+        (FsFlags::ST_NODEV, MsFlags::MS_NODEV),
+        (FsFlags::ST_NOEXEC, MsFlags::MS_NOEXEC),
+        (FsFlags::ST_NOATIME, MsFlags::MS_NOATIME),
+        (FsFlags::ST_NODIRATIME, MsFlags::MS_NODIRATIME),
+        (FsFlags::ST_RELATIME, MsFlags::MS_RELATIME),
+    ];
+    Ok(same.into_iter().filter(|(is, _)| found.contains(*is)).map(|(_, set)| set).collect())
+}
+
+/// The fifth field of a line of `mountinfo`, in which blanks and backslashes are octal numbers.
+fn mount_point(line: &[u8]) -> Option<PathBuf> {
+    let mut rest = line.split(|byte| *byte == b' ').nth(4)?;
+    let mut path = Vec::with_capacity(rest.len());
+    while let Some((first, after)) = rest.split_first() {
+        let octal = after.get(..3).filter(|_| *first == b'\\').and_then(|digits| str::from_utf8(digits).ok());
+        let byte = octal.and_then(|digits| u8::from_str_radix(digits, 8).ok());
+        path.push(byte.unwrap_or(*first));
+        rest = if byte.is_some() { &after[3..] } else { after };
+    }
+    Some(PathBuf::from(OsString::from_vec(path)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mount_points_are_read_as_the_kernel_writes_them() {
+        for (line, expected) in [
+            (&b"36 35 98:0 /mnt1 /mnt2 rw,noatime - ext3 /dev/root rw"[..], Some("/mnt2")),
+            (b"36 35 98:0 / /a\\040b\\134c\\011 rw - ext3 none rw", Some("/a b\\c\t")),
+            (b"36 35 98:0 / /end\\", Some("/end\\")),
+            (b"36 35 98:0 / /bad\\9zz", Some("/bad\\9zz")),
+            (b"", None),
+        ] {
+            assert_eq!(mount_point(line), expected.map(PathBuf::from), "{}", line.escape_ascii());
+        }
+    }
 }

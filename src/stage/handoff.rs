@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::rlimits::Rlimits;
 use super::trial::Trial;
-use crate::plan::{Check, MountOp, Plan};
+use crate::plan::{Check, Held, MountOp, Plan};
 use crate::policy::Network;
 use crate::sys::inherited::Inherited;
 use crate::{seccomp, sys};
@@ -47,8 +47,8 @@ pub struct Header {
     pub rehearsal: bool,
     /// How many of the strings are arguments, variables, checks (one file and its path each), writable places and trials.
     pub counts: [usize; 5],
-    /// Device, inode and whether it must be the same, for each check.
-    pub checks: Vec<(u64, u64, bool)>,
+    /// Device, inode, what must be there and whether the inner stage has to mount it, for each check.
+    pub checks: Vec<(u64, u64, Held, bool)>,
     /// Device and inode of what the host has, for each trial. With trials no target is started.
     pub trials: Vec<Option<(u64, u64)>>,
 }
@@ -66,7 +66,7 @@ pub struct Isolation {
     pub landlock: i32,
     /// What the system-call filter depends on.
     pub filter: seccomp::Options,
-    /// Whether masks are left to the inner stage.
+    /// Whether mounts are left to the inner stage.
     pub cover: bool,
 }
 
@@ -211,7 +211,7 @@ pub fn read(file: impl AsFd, nonce: &str) -> Option<Handoff> {
     let checks = paths
         .into_iter()
         .zip(&header.checks)
-        .map(|(path, &(device, inode, same))| Check { path: path_of(&path), device, inode, same })
+        .map(|(path, &(device, inode, held, covered))| Check { path: path_of(&path), device, inode, held, covered })
         .collect();
     let writable = writable.iter().map(path_of).collect();
     let trials =

@@ -18,6 +18,7 @@ use nix::unistd::{Pid, getpid, pipe2};
 use super::control::{Inner, Report, Step, WATCHED};
 use super::handoff::{self, Handoff, Isolation, MARKER};
 use super::trial;
+use crate::plan::Held;
 use crate::sys::landlock::Wall;
 use crate::sys::process::{Change, Moment, changed_child, ended_child, own_time, soft_cpu_limit};
 use crate::sys::signals::{Arrivals, Signals};
@@ -187,29 +188,35 @@ fn root_could_set_the_kernel() -> nix::Result<bool> {
     if !nix::unistd::geteuid().is_root() {
         return Ok(false);
     }
-    match nix::sys::statvfs::statvfs("/proc/sys") {
-        Ok(found) => Ok(!found.flags().contains(nix::sys::statvfs::FsFlags::ST_RDONLY)),
+    match is_read_only(Path::new("/proc/sys")) {
+        Ok(read_only) => Ok(!read_only),
         Err(Errno::ENOENT) => Ok(false),
         Err(errno) => Err(errno),
     }
 }
 
-/// Every grant is the file that was planned, no mask lets it through, and the last mount operation was carried out.
+/// Every grant is the file that was planned, no mask lets it through, no protect can be written, and the last mount operation was
+/// carried out.
 fn verify_view(handoff: &Handoff) -> Result<(), Failure> {
     use std::os::unix::fs::MetadataExt;
     for check in &handoff.checks {
+        let shown = check.held != Held::Hidden;
         let found = match std::fs::symlink_metadata(&check.path) {
             // The host has removed what was to be hidden, and the mask went with it.
-            Err(error) if !check.same && error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) if !shown && error.kind() == io::ErrorKind::NotFound => continue,
             found => found.at(Step::View)?,
         };
         let same = (found.dev(), found.ino()) == (check.device, check.inode);
-        if same != check.same {
+        if same != shown || (check.held == Held::Protected && !is_read_only(&check.path).at(Step::View)?) {
             return Err(Failure(Step::View, 0));
         }
     }
-    let flags = nix::sys::statvfs::statvfs(&handoff.seal).at(Step::Incomplete)?.flags();
-    if flags.contains(nix::sys::statvfs::FsFlags::ST_RDONLY) { Ok(()) } else { Err(Failure(Step::Incomplete, 0)) }
+    if is_read_only(&handoff.seal).at(Step::Incomplete)? { Ok(()) } else { Err(Failure(Step::Incomplete, 0)) }
+}
+
+/// Whether the mount at `path` refuses writing.
+fn is_read_only(path: &Path) -> nix::Result<bool> {
+    Ok(nix::sys::statvfs::statvfs(path)?.flags().contains(nix::sys::statvfs::FsFlags::ST_RDONLY))
 }
 
 /// Whether the outer stage died before the target started: nothing else ends what it left behind.

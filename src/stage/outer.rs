@@ -116,7 +116,7 @@ fn start(plan: &Plan, launch: &Launch, host: &Host, mode: Mode) -> Result<Starte
         rlimits: Rlimits::of(plan),
         rehearsal: purpose == Purpose::Rehearsal,
         counts: [errand.argv.len(), plan.environment.vars.len(), plan.checks.len(), plan.walls().count(), trials.len()],
-        checks: plan.checks.iter().map(|check| (check.device, check.inode, check.same)).collect(),
+        checks: plan.checks.iter().map(|check| (check.device, check.inode, check.held, check.covered)).collect(),
         trials: trials.iter().map(|trial| trial.file).collect(),
     };
     let file = handoff::write(&header, plan, &errand)?;
