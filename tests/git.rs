@@ -19,13 +19,15 @@ fn repository() -> World {
     world
 }
 
+/// A script outside of the sandbox, as that person.
 #[track_caller]
-fn outside(world: &World, script: &str) -> String {
+pub fn outside(world: &World, script: &str) -> String {
     let call = IDENTITY.iter().fold(world.call("sh", ["-ec", script]), |call, (name, value)| call.env(name, value));
     call.done().code(0).stderr("").out()
 }
 
-fn inside<'a>(world: &World, options: impl IntoIterator<Item = &'a str>, script: &str) -> crate::harness::Call {
+/// A script in the sandbox, as that person.
+pub fn inside<'a>(world: &World, options: impl IntoIterator<Item = &'a str>, script: &str) -> crate::harness::Call {
     let options = ["-e", "GIT_AUTHOR_*", "-e", "GIT_COMMITTER_*"].into_iter().chain(options);
     let call = world.sh(options, script);
     IDENTITY.iter().fold(call, |call, (name, value)| call.env(name, value))

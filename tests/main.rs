@@ -67,6 +67,7 @@ mod terminal;
 mod time;
 mod toolchains;
 mod trace;
+mod tracked;
 mod view;
 mod walls;
 mod wire;

@@ -12,7 +12,7 @@ use nix::unistd::AccessFlags;
 use super::Create;
 use super::base;
 use super::env::{Jobserver, jobserver};
-use super::hidden::{self, Ground, Scan};
+use super::hidden::{self, Ground, Scan, Told};
 use super::links::{Link, Walk, asks_for_directory, beyond, reason, walk, walk_from};
 use super::target::{Needed, Target};
 use super::view::{FileKind, Own, Rule, View};
@@ -39,6 +39,8 @@ pub(super) struct Builder<'a> {
     pub create: Vec<Create>,
     /// What explains surprises.
     pub notes: Vec<String>,
+    /// What a careful caller should hear of.
+    pub warnings: Vec<String>,
     /// What git on the host would obey and what does not exist: see [`super::Plan::absent`].
     pub absent: Vec<PathBuf>,
     /// Protects of what does not exist in a write grant: see [`super::Plan::unprotected`].
@@ -85,6 +87,7 @@ impl<'a> Builder<'a> {
             view: View::default(),
             create: Vec::new(),
             notes: Vec::new(),
+            warnings: Vec::new(),
             absent: Vec::new(),
             unprotected: Vec::new(),
         }
@@ -353,7 +356,9 @@ impl<'a> Builder<'a> {
         }
         self.view.drop_hidden_protects();
         self.repositories(&scan.repositories)?;
-        self.notes.extend(scan.note.clone());
+        self.notes.extend(scan.notes.iter().cloned());
+        self.warnings.extend(scan.warnings.iter().cloned());
+        self.tell_of_git(&scan.told);
         if !hidden.is_empty() {
             self.notes.push(format!(
                 "names that begin with a dot are hidden, --show-hidden NAME shows one: {}",
@@ -368,6 +373,31 @@ impl<'a> Builder<'a> {
             ));
         }
         Ok(scan)
+    }
+
+    /// Says what git's word came to, since whoever works with git inside would wonder.
+    fn tell_of_git(&mut self, told: &Told) {
+        let Told { shown, changed, secret, unread } = told;
+        let all = |paths: &[PathBuf]| hidden::list(paths.iter().map(PathBuf::as_path));
+        if !shown.is_empty() {
+            self.notes.push(format!("shown although they begin with a dot, since git has the same: {}", all(shown)));
+        }
+        if !secret.is_empty() {
+            self.notes
+                .push(format!("tracked by git and hidden as secrets, so that git sees them emptied: {}", all(secret)));
+        }
+        if !changed.is_empty() {
+            let text = format!(
+                "git tracks these hidden names with another content than they have, so that git sees them emptied and \
+                 'git commit -a' would commit that (--show-hidden NAME shows one): {}",
+                all(changed)
+            );
+            let committed = |path: &PathBuf| self.view.write_grants().any(|grant| path.starts_with(grant));
+            if changed.iter().any(committed) { self.warnings.push(text) } else { self.notes.push(text) }
+        }
+        for (path, reason) in unread {
+            self.notes.push(format!("'{}' was not asked which names it tracks: {reason}", path.display()));
+        }
     }
 
     /// System directories and the short list from `/etc`, where no rule speaks of them.

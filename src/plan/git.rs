@@ -236,16 +236,49 @@ fn is_linked(named: &Path, common: &Path, dot_git: &Path) -> bool {
 /// Whether `named` is the git directory of a submodule that is checked out in `place`, by its own word.
 fn is_submodule(named: &Path, place: &Path) -> bool {
     let modules = named.ancestors().any(|above| above.ends_with(".git/modules"));
-    let Some(config) = read(&named.join("config")).filter(|_| modules) else { return false };
-    let config = String::from_utf8_lossy(&config);
-    let mut section = "";
-    let worktree = config.lines().map(str::trim).find_map(|line| {
-        if line.starts_with('[') {
-            section = line;
-        }
-        let (key, value) = line.split_once('=')?;
-        (section == "[core]" && key.trim() == "worktree").then(|| value.trim().trim_matches('"').to_owned())
-    });
+    let worktree = if modules { setting(named, "[core]", "worktree") } else { None };
     is_git_directory(named)
         && worktree.and_then(|path| walk(&named.join(path)).ok()).is_some_and(|found| found.end == place)
+}
+
+/// What the configuration of a git directory says, as far as it can be read without knowing all of git's forms.
+fn setting(directory: &Path, section: &str, key: &str) -> Option<String> {
+    let config = read(&directory.join("config"))?;
+    let config = String::from_utf8_lossy(&config);
+    let mut inside = false;
+    config.lines().map(str::trim).find_map(|line| {
+        if line.starts_with('[') {
+            inside = line.eq_ignore_ascii_case(section);
+        }
+        let (name, value) = line.split_once('=')?;
+        (inside && name.trim().eq_ignore_ascii_case(key)).then(|| value.trim().trim_matches('"').to_owned())
+    })
+}
+
+/// Where the data of a work tree lies.
+pub(super) struct Data {
+    /// Its own: `HEAD` and `index`.
+    pub directory: PathBuf,
+    /// What it shares with other worktrees: objects and settings.
+    pub common: PathBuf,
+}
+
+/// The data of the work tree whose `.git` this is, where the data itself says that it is.
+pub(super) fn data_of(dot_git: &Path) -> Option<Data> {
+    let metadata = fs::symlink_metadata(dot_git).ok()?;
+    if metadata.is_dir() {
+        let own = is_git_directory(dot_git);
+        return own.then(|| Data { directory: dot_git.to_owned(), common: dot_git.to_owned() });
+    }
+    // Of a link `named_directory` knows nothing.
+    let named = named_directory(dot_git)?;
+    match common_directory(&named) {
+        Some(common) => is_linked(&named, &common, dot_git).then_some(Data { directory: named, common }),
+        None => is_submodule(&named, dot_git.parent()?).then(|| Data { directory: named.clone(), common: named }),
+    }
+}
+
+/// Whether a repository names its contents by SHA-256.
+pub(super) fn is_sha256(common: &Path) -> bool {
+    setting(common, "[extensions]", "objectformat").is_some_and(|format| format.eq_ignore_ascii_case("sha256"))
 }

@@ -3,9 +3,12 @@
 //! Reads directories, follows no link into one and changes nothing. It says what to hide; the view hides it. What comes into
 //! being after the scan is not hidden in this run.
 
-use std::collections::{BTreeSet, HashSet, VecDeque};
+mod search;
+mod worktrees;
+
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, FileType};
+use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -16,40 +19,11 @@ use super::view::{FileKind, View};
 use crate::error::{Error, Kind, Result};
 use crate::policy::Hidden;
 use crate::policy::hidden::{Names, Overflow};
-
-/// Directories of many entries and few secrets, looked at last so that a limit hits them first.
-const SLOW: &[&str] = &[
-    ".build",
-    ".cache",
-    ".gradle",
-    ".m2",
-    ".mypy_cache",
-    ".next",
-    ".nox",
-    ".nuxt",
-    ".pnpm-store",
-    ".stack-work",
-    ".terraform",
-    ".tox",
-    ".venv",
-    ".yarn",
-    "Pods",
-    "bower_components",
-    "node_modules",
-    "site-packages",
-    "target",
-    "vendor",
-    "venv",
-];
-
-/// Shown as it is: git needs all of it, and nothing in it is hidden by a dot.
-const WHOLE: &str = ".git";
+use search::{Search, WHOLE};
+pub use worktrees::Told;
 
 /// How far the time stamps of files lag behind the clock, at most.
 const TICK: Duration = Duration::from_millis(20);
-
-/// In a directory with such a file lies what can be made again, as <https://bford.info/cachedir/> says.
-const CACHE: &str = "CACHEDIR.TAG";
 
 /// How many directories a message lists.
 const LISTED: usize = 10;
@@ -74,6 +48,8 @@ pub struct Ground {
     pub closed: HashSet<OsString>,
     /// Directories in which only well-known secrets are looked for, as far as a limit of its own allows.
     pub rest: Vec<PathBuf>,
+    /// For roots in the work tree of a repository that is shown: the top of that.
+    pub tops: HashMap<PathBuf, PathBuf>,
 }
 
 impl Ground {
@@ -113,8 +89,14 @@ impl Ground {
         }
         // First where a limit should be spent first.
         let roots = std::iter::once(workdir.to_owned()).chain(roots);
-        let roots = roots.filter(|path| path != root && view.shows(path) && !is_everywhere(path));
-        Self { roots: roots.collect(), decided, closed, rest }
+        let roots: Vec<_> = roots.filter(|path| path != root && view.shows(path) && !is_everywhere(path)).collect();
+        let top = |root: &PathBuf| {
+            let mut above = root.ancestors().skip(1);
+            let top = above.find(|top| fs::symlink_metadata(top.join(WHOLE)).is_ok())?;
+            view.shows(&top.join(WHOLE)).then(|| (root.clone(), top.to_owned()))
+        };
+        let tops = roots.iter().filter_map(top).collect();
+        Self { roots, decided, closed, rest, tops }
     }
 }
 
@@ -147,9 +129,11 @@ pub struct Scan {
     /// What has the name of a repository's data, shown and not entered; directories that may be such data themselves.
     pub repositories: Vec<PathBuf>,
     /// What was left undone and should be told.
-    pub warning: Option<String>,
+    pub warnings: Vec<String>,
     /// What was left undone as announced.
-    pub note: Option<String>,
+    pub notes: Vec<String>,
+    /// What git had to say.
+    pub told: Told,
     /// When the last look began.
     looked: Option<SystemTime>,
 }
@@ -265,21 +249,21 @@ pub fn scan(ground: &Ground, rule: &Hidden, names: &Names) -> Result<Scan> {
         Overflow::Error | Overflow::Warn => rule.max_entries,
     };
     let mut search = Search::new(ground, names, rule.recursive, left);
-    let (mut warning, mut note) = (None, None);
+    let (mut warnings, mut notes) = (Vec::new(), Vec::new());
     if let Some(unfinished) = search.run() {
         let slow = unfinished.iter().all(|place| place.slow);
         let list = list(unfinished.iter().map(|place| place.path.as_path()));
         match rule.overflow {
             Overflow::Error if !names.default || !slow => return Err(too_many(rule.max_entries, &list)),
             Overflow::Warn | Overflow::Unlimited => {
-                warning = Some(format!(
+                warnings.push(format!(
                     "names that begin with a dot stay visible where the search for them did not get: it ended after {} \
                      entries (--hidden-scan-max) and has not finished {list}",
                     rule.max_entries
                 ));
             }
             Overflow::Error => {
-                note = Some(format!(
+                notes.push(format!(
                     "directories of dependencies were not searched to the end for names that begin with a dot, after {} \
                      entries (--hidden-scan-max): {list}",
                     rule.max_entries
@@ -288,21 +272,35 @@ pub fn scan(ground: &Ground, rule: &Hidden, names: &Names) -> Result<Scan> {
         }
     }
     if !ground.rest.is_empty() {
-        search.look_for_secrets(left);
-        note.get_or_insert_with(|| {
-            format!(
-                "of a grant of '/' the working directory is searched for names that begin with a dot, and of the rest {} \
-                 entries (--hidden-scan-max) for well-known secrets",
+        let unfinished = search.look_for_secrets(left).unwrap_or_default();
+        // Directories of dependencies hold no secret of the user's: a remark is enough.
+        let slow = unfinished.iter().all(|place| place.slow);
+        let list = list(unfinished.iter().filter(|place| slow || !place.slow).map(|place| place.path.as_path()));
+        if !slow {
+            warnings.push(format!(
+                "well-known secrets stay visible where the search of '/' for them did not get: it ended after {} entries \
+                 (--hidden-scan-max) and has not finished {list}",
                 rule.max_entries
-            )
-        });
+            ));
+        } else if !unfinished.is_empty() {
+            notes.push(format!(
+                "directories of dependencies were not searched to the end for well-known secrets, after {} entries \
+                 (--hidden-scan-max): {list}",
+                rule.max_entries
+            ));
+        }
+        notes.push(
+            "of a grant of '/' the working directory is searched for names that begin with a dot, and the rest for \
+             well-known secrets"
+                .into(),
+        );
     }
-    let Search { found: mut paths, links, repositories, .. } = search;
+    let Search { found: mut paths, links, repositories, worktrees, .. } = search;
     paths.extend(links.iter().filter_map(|link| behind(link, ground, names)));
     paths.sort_unstable();
     paths.dedup();
     let found = paths.into_iter().map(|path| Found { path, now: None }).collect();
-    Ok(Scan { found, repositories, warning, note, looked: None })
+    Ok(Scan { found, repositories, warnings, notes, told: worktrees.told, looked: None })
 }
 
 fn too_many(limit: u64, unfinished: &str) -> Error {
@@ -350,192 +348,6 @@ fn behind(link: &Path, ground: &Ground, names: &Names) -> Option<PathBuf> {
 
 fn is_dotted(name: &OsStr) -> bool {
     name.as_encoded_bytes().first() == Some(&b'.')
-}
-
-/// A directory still to be looked at.
-#[derive(Debug)]
-struct Place {
-    path: PathBuf,
-    /// The directory above, as an index of [`Search::entered`].
-    above: Option<usize>,
-    slow: bool,
-    /// How many directories it lies below a name that begins with a dot; `None` when that is too far for a secret, or there is
-    /// no such name.
-    below_dot: Option<usize>,
-}
-
-impl Place {
-    fn root(path: &Path) -> Self {
-        let below_dot = path.iter().rev().take(base::DEEPEST_SECRET).position(is_dotted);
-        Self { path: path.to_owned(), above: None, slow: false, below_dot }
-    }
-}
-
-/// A scan under way: breadth first, so that a limit leaves out what lies deepest.
-struct Search<'a> {
-    ground: &'a Ground,
-    names: &'a Names,
-    recursive: bool,
-    /// Whether only well-known secrets are looked for.
-    secrets_only: bool,
-    /// Entries that may still be looked at.
-    left: u64,
-    quick: VecDeque<Place>,
-    slow: VecDeque<Place>,
-    /// Device and inode of each directory so far, and of which it is an entry.
-    entered: Vec<(u64, u64, Option<usize>)>,
-    found: Vec<PathBuf>,
-    links: Vec<PathBuf>,
-    repositories: Vec<PathBuf>,
-}
-
-/// An entry that matters.
-enum What {
-    Hide,
-    Link,
-    Repository,
-    Enter { slow: bool },
-}
-
-impl<'a> Search<'a> {
-    fn new(ground: &'a Ground, names: &'a Names, recursive: bool, left: u64) -> Self {
-        let whole = |path: &&PathBuf| path.file_name().is_some_and(|name| name == WHOLE);
-        Self {
-            ground,
-            names,
-            recursive,
-            secrets_only: false,
-            left,
-            quick: ground.roots.iter().filter(|path| !whole(path)).map(|path| Place::root(path)).collect(),
-            slow: VecDeque::new(),
-            entered: Vec::new(),
-            found: Vec::new(),
-            links: Vec::new(),
-            repositories: ground.roots.clone(),
-        }
-    }
-
-    /// Looks at the rest of the host, as far as `left` entries.
-    fn look_for_secrets(&mut self, left: u64) {
-        self.left = left;
-        self.secrets_only = true;
-        self.recursive = true;
-        self.quick = self.ground.rest.iter().map(|path| Place::root(path)).collect();
-        self.slow.clear();
-        let _unfinished = self.run();
-    }
-
-    /// Returns the directories that the limit left unfinished, if it did.
-    fn run(&mut self) -> Option<Vec<Place>> {
-        while let Some(place) = self.quick.pop_front().or_else(|| self.slow.pop_front()) {
-            let Some(number) = self.enter(&place) else { continue };
-            if !self.look(&place, number) {
-                let queued = self.quick.drain(..).chain(self.slow.drain(..));
-                return Some(std::iter::once(place).chain(queued).collect());
-            }
-        }
-        None
-    }
-
-    /// A number for the directory; `None` when it is gone, no directory, or one that holds itself.
-    ///
-    /// One directory can have several paths, by mounts, and hidden names below each: only a loop is left out.
-    fn enter(&mut self, place: &Place) -> Option<usize> {
-        let data = fs::symlink_metadata(&place.path).ok().filter(fs::Metadata::is_dir)?;
-        let mut above = place.above;
-        while let Some((device, inode, next)) = above.and_then(|number| self.entered.get(number)) {
-            if (*device, *inode) == (data.dev(), data.ino()) {
-                return None;
-            }
-            above = *next;
-        }
-        self.entered.push((data.dev(), data.ino(), place.above));
-        Some(self.entered.len() - 1)
-    }
-
-    /// Looks at the entries of a directory. `false` when there are more than may be looked at.
-    fn look(&mut self, place: &Place, number: usize) -> bool {
-        let entries = match fs::read_dir(&place.path) {
-            Ok(entries) => entries,
-            // Names that we cannot list could still be opened by whoever knows them, or listed after a chmod: all are
-            // hidden, with their directory. The place that was granted itself cannot be; it counts as unfinished.
-            Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
-                if self.secrets_only {
-                    return true;
-                }
-                if place.above.is_some() {
-                    self.found.push(place.path.clone());
-                }
-                return place.above.is_some();
-            }
-            // Gone.
-            Err(_) => return true,
-        };
-        let mut names = Vec::new();
-        let mut finished = true;
-        let mut cache = false;
-        for entry in entries {
-            let Ok(entry) = entry else { break };
-            if self.left == 0 {
-                finished = false;
-                break;
-            }
-            self.left -= 1;
-            let name = entry.file_name();
-            cache |= name == CACHE;
-            // The kind comes with the name; gone is as good as not there.
-            if let Ok(kind) = entry.file_type()
-                && let Some(what) = self.what(place, &name, kind)
-            {
-                names.push((name, what));
-            }
-        }
-        names.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
-        for (name, what) in names {
-            let dotted = is_dotted(&name);
-            let path = place.path.join(name);
-            if self.ground.decided.contains(path.as_os_str()) {
-                continue;
-            }
-            match what {
-                What::Hide => self.found.push(path),
-                What::Link => self.links.push(path),
-                What::Repository => self.repositories.push(path),
-                What::Enter { .. } if self.ground.closed.contains(path.as_os_str()) => {}
-                What::Enter { slow } => {
-                    let slow = slow || place.slow || cache;
-                    let queue = if slow { &mut self.slow } else { &mut self.quick };
-                    let deeper = place.below_dot.map(|depth| depth + 1).filter(|depth| *depth < base::DEEPEST_SECRET);
-                    let below_dot = if dotted { Some(0) } else { deeper };
-                    queue.push_back(Place { path, above: Some(number), slow, below_dot });
-                }
-            }
-        }
-        finished
-    }
-
-    fn what(&self, place: &Place, name: &OsStr, kind: FileType) -> Option<What> {
-        let dotted = is_dotted(name);
-        let hidden = if self.secrets_only {
-            (dotted || place.below_dot.is_some()) && self.is_secret(place, name)
-        } else {
-            // What is not listed is hidden; what lies below something listed can be a secret by its place.
-            (dotted && !self.names.contains(name)) || (place.below_dot.is_some() && self.is_secret(place, name))
-        };
-        if hidden {
-            return Some(if kind.is_symlink() { What::Link } else { What::Hide });
-        }
-        if dotted && name == WHOLE {
-            return Some(What::Repository);
-        }
-        let enter = self.recursive && kind.is_dir();
-        enter.then(|| What::Enter { slow: SLOW.iter().any(|slow| name == *slow) })
-    }
-
-    /// Whether a secret goes by this name here, and nobody listed it.
-    fn is_secret(&self, place: &Place, name: &OsStr) -> bool {
-        base::secret(&place.path, name).is_some() && !self.names.listed.contains(name)
-    }
 }
 
 #[cfg(test)]

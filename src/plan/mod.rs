@@ -15,6 +15,7 @@ pub mod links;
 pub mod resolve;
 pub mod target;
 pub mod trace;
+mod tracked;
 pub mod view;
 
 use std::collections::BTreeSet;

@@ -95,8 +95,8 @@ pub fn resolve(
     }
     let trace =
         if attempt.trace { trace(&mut builder, has_view, host, &workdir, &target, argv, &mut warnings) } else { None };
-    let Builder { view, create, mut notes, absent, unprotected, .. } = builder;
-    warnings.extend(hidden.warning.clone());
+    let Builder { view, create, mut notes, warnings: heeded, absent, unprotected, .. } = builder;
+    warnings.extend(heeded);
 
     let mut lost = lost(attempt, scope_sockets);
     if let Some(what) = reopened(host, policy.keep_fds.keys()).filter(|_| has_view) {

@@ -173,14 +173,14 @@ fn a_limit_is_exact_and_names_what_is_unfinished() {
 
     let partly = with(41, Overflow::Warn).unwrap();
     assert_eq!(tree.names(&partly), [""; 0]);
-    let warning = partly.warning.unwrap();
+    let warning = partly.warnings.concat();
     for part in ["41 entries", "--hidden-scan-max", &z, "stay visible"] {
         assert!(warning.contains(part), "{part}: {warning}");
     }
     let all = with(1, Overflow::Unlimited).unwrap();
-    assert_eq!((tree.names(&all), all.warning), (vec!["z/.env".into()], None));
+    assert_eq!((tree.names(&all), all.warnings.is_empty()), (vec!["z/.env".into()], true));
     // Nothing at all to look at needs no entries; an empty directory is finished at any limit.
-    assert_eq!(with(42, Overflow::Warn).unwrap().warning, None);
+    assert!(with(42, Overflow::Warn).unwrap().warnings.is_empty());
 }
 
 #[test]
@@ -190,7 +190,7 @@ fn a_limit_leaves_out_what_is_deep_or_slow() {
     let warned = |max| scan(&ground, &rule(max, Overflow::Warn), &set(&[])).unwrap();
     assert_eq!(tree.names(&warned(6)), ["z/.top"]);
     assert_eq!(tree.names(&warned(8)), ["a/b/c/.deep", "z/.top"]);
-    let list = warned(8).warning.unwrap();
+    let list = warned(8).warnings.concat();
     assert!(list.ends_with(&format!("'{}', '{}'", tree.path("node_modules").display(), tree.path("target").display())));
     assert_eq!(warned(20).found.len(), 4);
 }
@@ -389,11 +389,11 @@ fn under_the_default_list_the_limit_does_not_count_in_directories_of_dependencie
         scan(&tree.ground(&[""], &[]), &rule, &names)
     };
     let partly = with(5, Overflow::Error).unwrap();
-    assert_eq!((tree.names(&partly), partly.warning), (vec![".z".into()], None));
-    assert!(partly.note.unwrap().contains("node_modules"));
+    assert_eq!((tree.names(&partly), partly.warnings.is_empty()), (vec![".z".into()], true));
+    assert!(partly.notes.concat().contains("node_modules"));
     assert!(with(3, Overflow::Error).is_err(), "something of the project's own is left");
-    assert!(with(5, Overflow::Warn).unwrap().warning.is_some());
-    assert_eq!(with(99, Overflow::Error).unwrap().note, None);
+    assert!(with(5, Overflow::Warn).unwrap().warnings.len() == 1);
+    assert!(with(99, Overflow::Error).unwrap().notes.is_empty());
     let listed = scan(&tree.ground(&[""], &[]), &rule(5, Overflow::Error), &set(&[]));
     assert!(listed.is_err(), "whoever lists names means all of them");
 }

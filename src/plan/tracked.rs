@@ -1,0 +1,256 @@
+//! Which hidden names git tracks: what its index says about them, and whether a file is what git has under that name.
+//!
+//! A file whose content git has is no secret from whoever sees the repository. The index alone proves nothing: a command in a
+//! write grant can put any name into it, so a name counts only while the file's content has the hash that the index gives, which
+//! nobody knows who cannot read the file or git's copy of it. Reads regular files, as far as bounds allow, and follows no link.
+//!
+//! Format: gitformat-index(5), versions 2 to 4.
+
+mod sha1;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufRead, BufReader, Read};
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use sha2::Digest as _;
+
+use super::git;
+use sha1::Sha1;
+
+/// More of an index is not read: two million names, twice what the largest known repositories have.
+const LONGEST_INDEX: u64 = 256 << 20;
+
+/// With more names below a dot an index is made up, or of no project of people.
+const MOST_NAMES: usize = 200_000;
+
+/// So many bytes of files are compared for one start, tenths of a second; what is left counts as changed.
+const MOST_BYTES: u64 = 64 << 20;
+
+/// Longer than the kernel lets a path be.
+const LONGEST_NAME: usize = 4096;
+
+/// Regular files of a work tree that have a part of their path with a dot in front, from its top.
+#[derive(Debug, Default)]
+pub struct Tracked {
+    names: BTreeMap<PathBuf, Stamp>,
+}
+
+/// What the index says of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Stamp {
+    /// Bytes on disk, modulo 2³²; 0 when git does not know.
+    size: u32,
+    hash: Hash,
+}
+
+/// What git names a content by, in either of its object formats.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Hash {
+    Sha1([u8; 20]),
+    Sha256([u8; 32]),
+}
+
+/// What a file is to the index that has its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// The content that git has.
+    Same,
+    /// Another.
+    Changed,
+    /// No regular file, or none at all.
+    Gone,
+}
+
+/// How much may still be compared.
+#[derive(Debug)]
+pub struct Budget(u64);
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self(MOST_BYTES)
+    }
+}
+
+impl Tracked {
+    /// Reads the index of the work tree whose `.git` is `dot_git`; a repository without one tracks nothing.
+    pub fn read(dot_git: &Path) -> Result<Self, String> {
+        let Some(data) = git::data_of(dot_git) else { return Err("it is not the repository's own".into()) };
+        let file = match open(&data.directory.join("index")) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
+            Err(error) => return Err(crate::sys::process::describe(&error)),
+        };
+        if file.metadata().is_ok_and(|data| data.len() > LONGEST_INDEX) {
+            return Err(format!("it is longer than {} MiB", LONGEST_INDEX >> 20));
+        }
+        let source = BufReader::with_capacity(256 << 10, file.take(LONGEST_INDEX));
+        parse(source, git::is_sha256(&data.common)).map_err(|error| {
+            let malformed = matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData);
+            if malformed {
+                "it is malformed, or of an unknown version".into()
+            } else {
+                crate::sys::process::describe(&error)
+            }
+        })
+    }
+
+    /// Names at `path`, from the top, and below it.
+    pub fn below<'a>(&'a self, path: &'a Path) -> impl Iterator<Item = &'a Path> {
+        self.names
+            .range(path.to_owned()..)
+            .map(|(name, _)| name.as_path())
+            .take_while(move |name| name.starts_with(path))
+    }
+
+    /// What the file with one of these names is below `top`.
+    pub fn state(&self, top: &Path, name: &Path, budget: &mut Budget) -> State {
+        let Some(stamp) = self.names.get(name) else { return State::Gone };
+        // A link on the way leads to another file.
+        let directories = name.ancestors().skip(1).filter(|part| !part.as_os_str().is_empty());
+        let is_directory = |part: &Path| fs::symlink_metadata(top.join(part)).is_ok_and(|data| data.is_dir());
+        if !directories.into_iter().all(is_directory) {
+            return State::Gone;
+        }
+        let path = top.join(name);
+        if !fs::symlink_metadata(&path).is_ok_and(|data| data.is_file()) {
+            return State::Gone;
+        }
+        // What cannot be read cannot be compared.
+        if stamp.matches(&path, budget).unwrap_or(false) { State::Same } else { State::Changed }
+    }
+}
+
+impl Stamp {
+    fn matches(&self, path: &Path, budget: &mut Budget) -> io::Result<bool> {
+        let mut file = open(path)?;
+        let length = file.metadata()?.len();
+        #[allow(clippy::cast_possible_truncation, reason = "the index has the lower half")]
+        let other_size = self.size != 0 && self.size != length as u32;
+        if other_size || length > budget.0 {
+            return Ok(false);
+        }
+        budget.0 -= length;
+        let head = format!("blob {length}\0");
+        // A file that grows meanwhile is not read for ever.
+        let mut content = file.by_ref().take(length + 1);
+        Ok(match &self.hash {
+            Hash::Sha1(hash) => {
+                let mut sum = Sha1::new();
+                sum.update(head.as_bytes());
+                pour(&mut content, |bytes| sum.update(bytes))?;
+                sum.finish() == *hash
+            }
+            Hash::Sha256(hash) => {
+                let mut sum = sha2::Sha256::new();
+                sum.update(head.as_bytes());
+                pour(&mut content, |bytes| sum.update(bytes))?;
+                sum.finalize()[..] == hash[..]
+            }
+        })
+    }
+}
+
+fn pour(from: &mut impl Read, mut into: impl FnMut(&[u8])) -> io::Result<()> {
+    let mut buffer = [0; 16 << 10];
+    loop {
+        match from.read(&mut buffer)? {
+            0 => return Ok(()),
+            count => into(&buffer[..count]),
+        }
+    }
+}
+
+/// Opens a regular file by its own name, without waiting for whoever is at the other end of anything else.
+fn open(path: &Path) -> io::Result<File> {
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(malformed()) }
+}
+
+fn malformed() -> io::Error {
+    io::ErrorKind::InvalidData.into()
+}
+
+/// Reads entries one by one and keeps those of regular files below a dot.
+fn parse(mut from: impl BufRead, sha256: bool) -> io::Result<Tracked> {
+    let header: [u8; 12] = bytes(&mut from)?;
+    let [magic, version, count] = [0, 4, 8].map(|at| number(&header, at));
+    if magic != u32::from_be_bytes(*b"DIRC") || !(2..=4).contains(&version) {
+        return Err(malformed());
+    }
+    let mut tracked = Tracked::default();
+    let mut name = Vec::new();
+    for _ in 0..count {
+        // Times, device and inode, then mode, owner and size.
+        let stat: [u8; 40] = bytes(&mut from)?;
+        let hash = if sha256 { Hash::Sha256(bytes(&mut from)?) } else { Hash::Sha1(bytes(&mut from)?) };
+        let flags = u16::from_be_bytes(bytes(&mut from)?);
+        let extended = flags & 0x4000 != 0;
+        if extended {
+            let _more: [u8; 2] = bytes(&mut from)?;
+        }
+        let before = 40 + if sha256 { 32 } else { 20 } + 2 + if extended { 2 } else { 0 };
+        if version == 4 {
+            // The name goes on from the one before, without this many bytes of it.
+            let dropped = offset(&mut from)?;
+            let kept = name.len().checked_sub(dropped).ok_or_else(malformed)?;
+            name.truncate(kept);
+        } else {
+            name.clear();
+        }
+        let room = LONGEST_NAME.saturating_sub(name.len()) as u64;
+        from.by_ref().take(room).read_until(0, &mut name)?;
+        if name.pop() != Some(0) || name.is_empty() {
+            return Err(malformed());
+        }
+        if version != 4 {
+            // One NUL is read already; entries take a multiple of eight bytes.
+            let padding = 7 - (before + name.len()) % 8;
+            from.read_exact(&mut [0; 8][..padding])?;
+        }
+        let regular = number(&stat, 24) & 0o17_0000 == 0o10_0000;
+        if regular && has_dot(&name) {
+            let proper = !name.split(|byte| *byte == b'/').any(|part| matches!(part, b"" | b"." | b".."));
+            if !proper || tracked.names.len() == MOST_NAMES {
+                return Err(malformed());
+            }
+            let stamp = Stamp { size: number(&stat, 36), hash };
+            tracked.names.insert(PathBuf::from(OsString::from_vec(name.clone())), stamp);
+        }
+    }
+    Ok(tracked)
+}
+
+fn has_dot(name: &[u8]) -> bool {
+    name.split(|byte| *byte == b'/').any(|part| part.first() == Some(&b'.'))
+}
+
+fn bytes<const N: usize>(from: &mut impl Read) -> io::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    from.read_exact(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn number(bytes: &[u8], at: usize) -> u32 {
+    bytes.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |bytes| u32::from_be_bytes(*bytes))
+}
+
+/// A number in git's form for offsets: seven bits a byte, one added at each step.
+fn offset(from: &mut impl Read) -> io::Result<usize> {
+    let mut value = 0_usize;
+    for _ in 0..4 {
+        let [byte] = bytes(from)?;
+        value = (value << 7) | usize::from(byte & 0x7f);
+        if byte & 0x80 == 0 {
+            return Ok(value);
+        }
+        value += 1;
+    }
+    Err(malformed())
+}
+
+#[cfg(test)]
+mod tests;
