@@ -81,6 +81,8 @@ struct Mount {
 #[derive(Serialize)]
 struct Environment {
     kept: Vec<String>,
+    /// Of these, because their socket is allowed.
+    with_socket: Vec<String>,
     set: Vec<String>,
     dropped: Vec<Dropped>,
 }
@@ -139,6 +141,7 @@ pub fn render((plan, tools): &Planned, policy: &Policy, hash: String, format: Fo
         created_on_host: plan.create.iter().map(|made| text(&made.path)).collect(),
         environment: Environment {
             kept: names(&plan.environment.kept),
+            with_socket: names(&plan.environment.with_socket),
             set: names(&plan.environment.set),
             dropped: plan
                 .environment
@@ -340,6 +343,10 @@ impl DryRun<'_> {
             lines.push(format!("made on the host: {path}"));
         }
         lines.push(format!("variables passed: {}", self.environment.kept.join(" ")));
+        if !self.environment.with_socket.is_empty() {
+            let names = self.environment.with_socket.join(" ");
+            lines.push(format!("  of these, because the socket they lead to is allowed: {names}"));
+        }
         lines.push(format!("variables set: {}", self.environment.set.join(" ")));
         lines.push(format!("variables dropped ({}):", self.environment.dropped.len()));
         for dropped in &self.environment.dropped {

@@ -18,7 +18,7 @@ const WRITABLE: [&[&str]; 2] = [&["-q", "-b", "bwrap", "-w", "."], &["-q", "-b",
 
 /// What is left of a run whose program led a session of its own: the stages and the launcher are in that session, the
 /// command and its children carry `mark` in their arguments.
-fn left(session: i32, mark: &str) -> BTreeSet<i32> {
+pub fn left(session: i32, mark: &str) -> BTreeSet<i32> {
     let in_session = processes().into_iter().filter(|process| process.session == session && process.state != 'Z');
     in_session.map(|process| process.pid).chain(processes_with(mark)).collect()
 }
@@ -35,7 +35,7 @@ fn child_of(pid: i32) -> Option<i32> {
 
 /// `script` as a command that carries `mark`, in a session of its own. Its output goes to files: what is left of it must
 /// not hold a pipe that is read to the end here, until nothing is left.
-fn marked(world: &World, options: &[&str], script: &str, mark: &str) -> Call {
+pub fn marked(world: &World, options: &[&str], script: &str, mark: &str) -> Call {
     let words = [options, &["--", "sh", "-c", script, mark]].concat();
     // Where a careless launcher would leave things.
     let call = world.run(words).env("TMPDIR", world.path("o")).env("XDG_RUNTIME_DIR", world.path("o"));
@@ -59,7 +59,7 @@ fn no_core() -> io::Result<()> {
 }
 
 /// A mark that no other process has.
-fn mark() -> String {
+pub fn mark() -> String {
     static NUMBER: AtomicUsize = AtomicUsize::new(0);
     format!("mark-{}-{}.", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed))
 }

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 #![allow(clippy::print_stderr, reason = "a skipped test prints why")]
 
+mod aliases;
 mod arguments;
 mod audit;
 mod backends;
@@ -40,6 +41,7 @@ mod limits;
 mod load;
 mod made;
 mod masks;
+mod matrix;
 mod nesting;
 mod network;
 mod output;
@@ -68,6 +70,7 @@ mod time;
 mod toolchains;
 mod trace;
 mod tracked;
+mod untouched;
 mod view;
 mod walls;
 mod wire;

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::Write;
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
 use crate::harness::{World, is_root};
@@ -180,9 +180,12 @@ fn control_sockets_of_the_host_are_out_of_reach() {
     let (path, by_var) = (path.to_str().unwrap(), Path::new("/var").join(path.strip_prefix("/").unwrap()));
     let by_var = by_var.to_str().unwrap();
     world.call("python3", ["-c", CLIENT, path, by_var]).done().is(0, "hello\nhello\n", "");
-    for options in
-        [vec![], vec!["-r", "/"], vec!["-w", "/"], vec!["-r", "/var", "-w", "/var/tmp", "--show-hidden", "*"]]
-    {
+    for options in [
+        vec![],
+        vec!["-q", "-r", "/"],
+        vec!["-q", "-w", "/"],
+        vec!["-r", "/var", "-w", "/var/tmp", "--show-hidden", "*"],
+    ] {
         refused(&world, &client(&options, &[path, by_var]), 2);
         let allowed = [&options[..], &["--allow-socket", path]].concat();
         world.run(client(&allowed, &[path])).done().is(0, "hello\n", "");
@@ -204,4 +207,97 @@ for path in sys.argv[1:]:
     let home = world.text("home/s");
     world.run(["-w", ".", "python3", "-c", script, "/tmp/s", &home, "s"]).done().is(0, "1\n1\n1\n", "");
     assert!(world.has("w/s") && !world.has("home/s"));
+}
+
+/// Variables of a session, the names of the sockets that they lead to, and how they say it around the path.
+const SESSION: &[(&str, &str, &str, &str)] = &[
+    ("SSH_AUTH_SOCK", "agent.1", "", ""),
+    ("DOCKER_HOST", "docker.sock", "unix://", ""),
+    ("CONTAINER_HOST", "podman.sock", "unix://", ""),
+    ("DBUS_SESSION_BUS_ADDRESS", "bus", "unix:path=", ",guid=0123"),
+    ("DBUS_SYSTEM_BUS_ADDRESS", "system_bus_socket", "unix:path=", ""),
+    ("WAYLAND_DISPLAY", "wayland-7", "", ""),
+    ("GPG_AGENT_INFO", "S.gpg-agent", "", ":1:1"),
+    ("PULSE_SERVER", "native", "unix:", ""),
+    ("TMUX", "default", "", ",1,0"),
+];
+
+/// Out of the variable in the first argument makes a path, and connects.
+const BY_VARIABLE: &str = "import os, re, socket, sys
+value = os.environ.get(sys.argv[1])
+if value is None: sys.exit('not set')
+path = re.search('/[^,:]*', value.removeprefix('unix://'))[0]
+s = socket.socket(socket.AF_UNIX); s.connect(path); print(s.recv(9).decode())";
+
+#[test]
+fn sockets_of_a_session_are_out_of_reach_and_come_with_their_variables() {
+    let world = World::new();
+    let places = if is_root() { &["/tmp", "/run"][..] } else { &["/tmp"] };
+    for place in places {
+        let dir = tempfile::Builder::new().prefix("sandbox-run-test-").tempdir_in(place).unwrap();
+        let dir = fs::canonicalize(dir.path()).unwrap();
+        let path = |name: &str| dir.join(name).to_str().unwrap().to_owned();
+        let _servers: Vec<_> = SESSION.iter().map(|(_, name, ..)| Server::new(dir.join(name))).collect();
+        let caller = |words: &[&str]| {
+            let call = world.run(words).env("XDG_RUNTIME_DIR", &dir);
+            SESSION.iter().fold(call, |call, (variable, name, before, after)| {
+                // The name alone is a path below XDG_RUNTIME_DIR.
+                let path = if *variable == "WAYLAND_DISPLAY" { (*name).to_owned() } else { path(name) };
+                call.env(variable, format!("{before}{path}{after}"))
+            })
+        };
+        let paths: Vec<_> = SESSION.iter().map(|(_, name, ..)| path(name)).collect();
+        let paths: Vec<_> = paths.iter().map(String::as_str).collect();
+        let all = "hello\n".repeat(SESSION.len());
+        world.call("python3", [&["-c", CLIENT][..], &paths].concat()).done().is(0, &all, "");
+        let variables: Vec<_> = SESSION.iter().map(|(name, ..)| *name).collect();
+        let pattern = format!("^({})=", variables.join("|"));
+        let whole = ["-q", "-r", "/", "--hidden-scan-max", "1000", "--net"];
+        let whole = ["off", "host"].map(|network| [&whole[..], &[network]].concat());
+        for options in [&["-q"][..], &["-q", "--net", "host"], &whole[0], &whole[1]] {
+            refused(&world, &client(options, &paths), SESSION.len());
+            caller(&[options, &["--", "sh", "-c", "env | grep -E \"$0\"", &pattern]].concat()).done().is(1, "", "");
+            for (variable, name, ..) in SESSION {
+                let socket = path(name);
+                let allow = [options, &["--allow-socket", &socket]].concat();
+                let words = [&allow[..], &["--", "python3", "-c", BY_VARIABLE, variable]].concat();
+                caller(&words).done().is(0, "hello\n", "");
+                // With it comes no other, neither socket nor variable.
+                let done = caller(&client(&allow, &paths)).done().code(0);
+                assert_eq!(done.out().matches("hello").count(), 1, "{variable}: {}", done.out());
+                let words = [&allow[..], &["--", "sh", "-c", "env | grep -E \"$0\" | cut -d= -f1", &pattern]].concat();
+                caller(&words).done().is(0, &format!("{variable}\n"), "");
+            }
+        }
+        // Said with its reason, and not where nothing passes without being named.
+        let words = ["--allow-socket", paths[0], "--dry-run", "true"];
+        caller(&words).done().code(0).stdout_has("because the socket they lead to is allowed: SSH_AUTH_SOCK\n");
+        let none = ["--no-default-env", "--allow-socket", paths[0], "--", "/usr/bin/env"];
+        caller(&none).done().code(0).stdout_lacks("SSH_AUTH_SOCK");
+        let denied = ["--allow-socket", paths[0], "--deny-socket", paths[0], "--", "env"];
+        caller(&denied).done().code(0).stdout_lacks("SSH_AUTH_SOCK");
+        let typed = ["--allow-socket", paths[0], "-e", "SSH_AUTH_SOCK=typed", "--", "printenv", "SSH_AUTH_SOCK"];
+        caller(&typed).done().is(0, "typed\n", "");
+    }
+}
+
+#[test]
+fn a_service_can_say_that_it_is_ready_where_that_is_allowed() {
+    let world = World::new();
+    let path = world.text("o/notify");
+    let socket = UnixDatagram::bind(&path).unwrap();
+    socket.set_nonblocking(true).unwrap();
+    let script = "import os, socket
+s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM); s.sendto(b'READY=1', os.environ.get('NOTIFY_SOCKET', PATH))";
+    let script = script.replace("PATH", &format!("{path:?}"));
+    let run = |options: &[&str]| {
+        world.run([options, &["python3", "-c", &script]].concat()).env("NOTIFY_SOCKET", &path).done()
+    };
+    let mut buffer = [0; 64];
+    for options in [&[][..], &["--net", "host"], &["-e", "NOTIFY_*"]] {
+        assert_ne!(run(options).code, Some(0));
+        assert!(socket.recv(&mut buffer).is_err(), "{options:?}");
+    }
+    run(&["--allow-socket", &path]).is(0, "", "");
+    assert_eq!(socket.recv(&mut buffer).unwrap(), 7);
 }

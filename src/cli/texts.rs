@@ -262,8 +262,10 @@ pub(super) const TEXTS: &[Text] = &[
         short: "Let the command connect to the Unix socket PATH",
         long: "Make the Unix socket PATH visible and let COMMAND connect to it, also to a \
             well-known control socket, such as that of a container engine, a key agent or a \
-            message bus. Whatever its server does for a client is then within reach. A missing \
-            PATH is an error. Repeatable.",
+            message bus. Whatever its server does for a client is then within reach. The caller's variable \
+            that leads to it and to nothing else (SSH_AUTH_SOCK, DOCKER_HOST, CONTAINER_HOST, \
+            DBUS_SESSION_BUS_ADDRESS, WAYLAND_DISPLAY, DISPLAY, NOTIFY_SOCKET and the like) passes with it, \
+            unless '--no-default-env' is given. A missing PATH is an error. Repeatable.",
         default: "none",
     },
     Text {

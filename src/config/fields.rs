@@ -294,7 +294,8 @@ pub const FIELDS: [Field; 39] = [
         kind: Kind::Paths,
         default: "none",
         unit: "",
-        about: "Unix sockets that can be connected to, as with --allow-socket. A path that is missing or no socket is an error.",
+        about: "Unix sockets that can be connected to, as with --allow-socket, with the caller's variables that lead to them. A path that \
+            is missing or no socket is an error.",
         bwrap: "mounts each; the sockets of the host are out of sight otherwise.",
         none: NOT_SOCKETS,
         guesses: &["allow_socket", "allow_sockets", "allow_unix_sockets", "sockets", "unix_sockets"],

@@ -8,7 +8,8 @@
 //! 3. An inherited value under a name of [`names::never_inherited`] never passes.
 //! 4. `NAME` passes the caller's value, secret or not.
 //! 5. `PREFIX_*` passes what it matches, without names and values that look secret and without what passes by name only.
-//! 6. The default list passes ([`names::DEFAULTS`], toolchain directories that are in the view), unless it was turned off.
+//! 6. The default list passes ([`names::DEFAULTS`], toolchain directories that are in the view, variables that lead to an allowed
+//!    socket and to nothing else), unless it was turned off.
 //!
 //! Among rules that apply to a name the last one wins. `PWD` is always set. `PATH`, `HOME` and the four names of the
 //! temporary directory hold what is true inside; without the default list they are there only when a rule names them.
@@ -29,6 +30,7 @@ use std::path::{Path, PathBuf};
 
 pub use make::{Jobserver, jobserver};
 
+use endpoint::{Endpoint, endpoint};
 use sources::{Caller, Exact, Rules};
 
 use crate::policy::env::{EnvPolicy, INTERNAL_PREFIX};
@@ -60,6 +62,8 @@ pub struct Inputs<'a> {
     pub tmp: Option<&'a Path>,
     /// Whether an absolute host path is in the view at its own place.
     pub visible: &'a dyn Fn(&Path) -> bool,
+    /// Whether an absolute host path is a socket that was allowed by name.
+    pub allowed: &'a dyn Fn(&Path) -> bool,
 }
 
 /// The environment of the target and how it came about. Everything but `vars` holds names only.
@@ -69,6 +73,8 @@ pub struct Environment {
     pub vars: Vec<(OsString, OsString)>,
     /// Passed from the caller, perhaps cleaned (`PATH`, `MAKEFLAGS`); sorted.
     pub kept: Vec<OsString>,
+    /// Those of them that pass because their socket is allowed; sorted.
+    pub with_socket: Vec<OsString>,
     /// Set by the launcher or by `NAME=VALUE`; sorted.
     pub set: Vec<OsString>,
     /// Not passed; sorted by name.
@@ -147,6 +153,7 @@ pub fn prune(inputs: &Inputs<'_>) -> Environment {
     pruning.set_typed();
     pruning.set_ours();
     pruning.select();
+    pruning.follow_sockets();
     pruning.warn();
     pruning.finish()
 }
@@ -265,6 +272,8 @@ impl<'a> Pruning<'a> {
             Verdict::Elsewhere
         } else if names::contains(names::DEFAULTS, name) {
             Verdict::Keep
+        } else if self.socket_of(name, value).is_some() {
+            Verdict::Elsewhere
         } else if name.starts_with(names::DEFAULT_PREFIX) {
             objection_to_wildcard(name, value).map_or(Verdict::Keep, Verdict::Drop)
         } else {
@@ -391,6 +400,49 @@ impl<'a> Pruning<'a> {
         }
     }
 
+    /// The allowed socket to which the value leads, and to nothing else.
+    fn socket_of(&self, name: &str, value: &OsStr) -> Option<PathBuf> {
+        // Of several addresses a client may take any.
+        let one = !value.as_encoded_bytes().contains(&b';');
+        match endpoint(name, value, self.caller.get("XDG_RUNTIME_DIR"))? {
+            Endpoint::Socket(path) if one && path.is_absolute() && (self.inputs.allowed)(&path) => Some(path),
+            Endpoint::Socket(_) | Endpoint::Abstract | Endpoint::Other => None,
+        }
+    }
+
+    /// Passes variables along with the sockets that they lead to, and the cookies of a screen with it where they can be read.
+    fn follow_sockets(&mut self) {
+        if !self.inputs.policy.defaults {
+            return;
+        }
+        let vars = self.caller.vars.clone();
+        let mut screen = false;
+        for (name, value) in vars.iter().copied() {
+            if self.chosen.contains_key(name) || self.rules.exact.contains_key(name) {
+                continue;
+            }
+            let Some(path) = self.socket_of(name, value) else { continue };
+            screen |= name == "DISPLAY";
+            // The whole path, since nobody could look for it below an XDG_RUNTIME_DIR that does not pass.
+            let value =
+                if name == "WAYLAND_DISPLAY" { Cow::Owned(path.into_os_string()) } else { Cow::Borrowed(value) };
+            self.pass_with_socket(name, value);
+        }
+        let cookies = "XAUTHORITY";
+        if screen
+            && !self.chosen.contains_key(cookies)
+            && let Some(value) = self.caller.get(cookies).filter(|value| self.is_visible(value))
+        {
+            self.pass_with_socket(cookies, Cow::Borrowed(value));
+        }
+    }
+
+    fn pass_with_socket(&mut self, name: &'a str, value: Cow<'a, OsStr>) {
+        self.out.dropped.retain(|dropped| dropped.name != name);
+        self.out.with_socket.push(name.into());
+        self.chosen.insert(name, Choice { value, kept: true });
+    }
+
     fn finish(self) -> Environment {
         let mut out = self.out;
         for (name, choice) in self.chosen {
@@ -403,6 +455,7 @@ impl<'a> Pruning<'a> {
             (if choice.kept { &mut out.kept } else { &mut out.set }).push(name.clone());
             out.vars.push((name, value));
         }
+        out.with_socket.sort_unstable();
         out.dropped.sort_unstable();
         out.dropped.dedup();
         out

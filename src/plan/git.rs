@@ -17,10 +17,15 @@ use super::view::{FileKind, Rule};
 use crate::error::{Error, Kind, Result};
 
 /// Files and directories of a git directory from which code is run: hooks, and settings that name programs.
-const OBEYED: &[&str] = &["hooks", "config", "config.worktree", "info/attributes"];
+const OBEYED: &[&str] = &["hooks", "config", "config.worktree", "info/attributes", COMMON];
 
-/// The same when somebody makes them: `commondir` sends git to another directory for its `config` and `hooks`.
-const NOT_TO_BE_MADE: &[&str] = &["hooks", "commondir"];
+/// The same when somebody makes them.
+const NOT_TO_BE_MADE: &[&str] = &["hooks", COMMON];
+
+/// Sends git to another directory for its `config` and `hooks`. git makes it in the data of a linked worktree only.
+///
+/// Where it is missing nothing can be mounted, and a file that says `.` would have to be left on the host if we are killed.
+const COMMON: &str = "commondir";
 
 /// The same in the data of a linked worktree.
 const OBEYED_IN_WORKTREE: &[&str] = &["commondir", "gitdir", "config.worktree"];
@@ -106,6 +111,15 @@ impl Builder<'_> {
             return Ok(());
         }
         self.obeyed(directory, OBEYED)?;
+        let elsewhere = common_directory(directory).filter(|common| common != directory);
+        if let Some(elsewhere) = elsewhere.filter(|_| directory.file_name().is_some_and(|name| name == ".git")) {
+            self.warnings.push(format!(
+                "'{}' sends git to '{}' for its settings and hooks, which git itself never sets up there: perhaps a command left \
+                 it behind in a run that was killed",
+                directory.join(COMMON).display(),
+                elsewhere.display()
+            ));
+        }
         // What is no repository yet may become one.
         let names = if is_git_directory(directory) { NOT_TO_BE_MADE } else { &[] };
         let missing: Vec<_> = names.iter().map(|name| directory.join(name)).filter(|path| is_missing(path)).collect();

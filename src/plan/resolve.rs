@@ -104,35 +104,14 @@ pub fn resolve(
     }
     let Bounds { limits, cgroup, procs_by_rlimit } = Bounds::find(policy, backend, host, attempt, &view, &mut lost);
     let gaps = gap::gaps(policy, backend, &lost)?;
-    let tmp = has_view.then(|| temporary(&view));
-    let visible = |path: &Path| !has_view || walk(path).is_ok_and(|found| view.shows(&found.end));
-    let environment = env::prune(&Inputs {
-        inherited: &host.environment,
-        policy: &policy.env,
-        keep_jobserver: policy.keep_jobserver,
-        network_host: policy.network == Network::Host,
-        pwd: &workdir,
-        home: host.home.as_deref(),
-        tmp,
-        visible: &visible,
-    });
-    if let Some(name) = environment.too_large.first() {
-        return Err(Error::text(
-            Kind::Policy,
-            format!(
-                "cannot pass variable '{}': name and value together are longer than 131071 bytes, the limit of the system",
-                name.display()
-            ),
-        ));
-    }
+    let environment = environment(policy, host, has_view.then_some(&view), &workdir)?;
     warnings.extend(environment.warnings.iter().cloned());
     notes.extend(environment.notes.iter().cloned());
     if backend == Backend::None {
         let words: Vec<_> = gaps.iter().map(|gap| gap.protection).collect();
         warnings.push(format!("backend 'none' isolates nothing; not enforced: {}", words.join(", ")));
     }
-    let last = if attempt.bare { BTreeSet::new() } else { view.last_mounts() };
-    let covers = if last.len() > FEW { last } else { BTreeSet::new() };
+    let covers = covers(&view, attempt);
     warn_of_hard_links(&view, host.image.as_deref(), &mut warnings);
     Ok(Plan {
         backend,
@@ -166,6 +145,41 @@ pub fn resolve(
         target,
         workdir,
     })
+}
+
+/// The environment of a target that sees `view`, or all of the host.
+fn environment(policy: &Policy, host: &Host, view: Option<&View>, workdir: &Path) -> Result<env::Environment> {
+    let visible = |path: &Path| view.is_none_or(|view| walk(path).is_ok_and(|found| view.shows(&found.end)));
+    let allowed = |path: &Path| {
+        let found = walk(path).ok();
+        let decision = view.zip(found.as_ref()).and_then(|(view, found)| Some((view.decides(&found.end)?, &found.end)));
+        decision.is_some_and(|((at, rule), end)| at == end && *rule == Rule::AllowSocket)
+    };
+    let environment = env::prune(&Inputs {
+        inherited: &host.environment,
+        policy: &policy.env,
+        keep_jobserver: policy.keep_jobserver,
+        network_host: policy.network == Network::Host,
+        pwd: workdir,
+        home: host.home.as_deref(),
+        tmp: view.map(temporary),
+        visible: &visible,
+        allowed: &allowed,
+    });
+    let Some(name) = environment.too_large.first() else { return Ok(environment) };
+    Err(Error::text(
+        Kind::Policy,
+        format!(
+            "cannot pass variable '{}': name and value together are longer than 131071 bytes, the limit of the system",
+            name.display()
+        ),
+    ))
+}
+
+/// The mounts that are left to the inner stage.
+fn covers(view: &View, attempt: Attempt) -> BTreeSet<PathBuf> {
+    let mounts = if attempt.bare { BTreeSet::new() } else { view.last_mounts() };
+    if mounts.len() > FEW { mounts } else { BTreeSet::new() }
 }
 
 /// How `target` is traced. Without a tracer, or where a mask hides it, the run goes on without, since it restricts no less.

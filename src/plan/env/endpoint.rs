@@ -21,6 +21,8 @@ pub(super) fn endpoint(name: &str, value: &OsStr, runtime_dir: Option<&OsStr>) -
     let text = || value.to_str();
     match name {
         "SSH_AUTH_SOCK" => Some(Endpoint::Socket(value.into())),
+        "NOTIFY_SOCKET" if value.as_encoded_bytes().starts_with(b"@") => Some(Endpoint::Abstract),
+        "NOTIFY_SOCKET" => socket(text()?),
         "WAYLAND_DISPLAY" => {
             let path = Path::new(runtime_dir.unwrap_or_default()).join(value);
             Some(Endpoint::Socket(path))

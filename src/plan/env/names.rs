@@ -130,6 +130,7 @@ pub const BY_NAME_ONLY: &[&str] = &[
     "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH",
     "NIX_SSL_CERT_FILE",
     "NODE_EXTRA_CA_CERTS",
+    "NOTIFY_SOCKET",
     "OPENSSL_CONF",
     "PIP_CERT",
     "PULSE_SERVER",

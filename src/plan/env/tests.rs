@@ -19,6 +19,7 @@ struct Case {
     home: Option<&'static str>,
     tmp: Option<&'static str>,
     visible: &'static [&'static str],
+    allowed: &'static [&'static str],
 }
 
 fn entry(word: &str) -> EnvEntry {
@@ -36,6 +37,7 @@ fn case(inherited: &[(&str, &str)], rules: &[&str]) -> Case {
         home: Some("/home/u"),
         tmp: Some("/tmp"),
         visible: &["/bin", "/usr", "/opt"],
+        allowed: &[],
     }
 }
 
@@ -54,6 +56,7 @@ impl Case {
             home: self.home.map(Path::new),
             tmp: self.tmp.map(Path::new),
             visible: &visible,
+            allowed: &|path| self.allowed.iter().any(|socket| path == Path::new(socket)),
         })
     }
 
@@ -326,6 +329,59 @@ fn a_capability_passes_by_name_and_warns_when_it_is_unreachable() {
     assert_eq!(hidden.prune().warnings, [""; 0]);
 }
 
+/// A variable comes with the socket that was allowed, when its value leads there and nowhere else.
+#[test]
+fn a_variable_passes_with_its_socket() {
+    for (name, value, socket, expected) in [
+        ("SSH_AUTH_SOCK", "/run/s", "/run/s", Some("/run/s")),
+        ("SSH_AUTH_SOCK", "/run/t", "/run/s", None),
+        ("SSH_AUTH_SOCK", "run/s", "run/s", None),
+        ("DOCKER_HOST", "unix:///run/s", "/run/s", Some("unix:///run/s")),
+        ("DOCKER_HOST", "tcp://h:1", "/run/s", None),
+        ("DOCKER_HOST", "/run/s", "/run/s", None),
+        ("CONTAINER_HOST", "unix:///run/s", "/run/s", Some("unix:///run/s")),
+        ("DBUS_SESSION_BUS_ADDRESS", "unix:path=/run/s,guid=1", "/run/s", Some("unix:path=/run/s,guid=1")),
+        ("DBUS_SESSION_BUS_ADDRESS", "unix:path=/run/s;tcp:host=h", "/run/s", None),
+        ("DBUS_SYSTEM_BUS_ADDRESS", "unix:path=/run/s", "/run/s", Some("unix:path=/run/s")),
+        ("WAYLAND_DISPLAY", "s", "/run/user/0/s", Some("/run/user/0/s")),
+        ("WAYLAND_DISPLAY", "/run/s", "/run/s", Some("/run/s")),
+        ("WAYLAND_DISPLAY", "s", "/run/s", None),
+        ("DISPLAY", ":3.0", "/tmp/.X11-unix/X3", Some(":3.0")),
+        ("DISPLAY", "h:3", "/tmp/.X11-unix/X3", None),
+        ("GPG_AGENT_INFO", "/run/s:1:1", "/run/s", Some("/run/s:1:1")),
+        ("NOTIFY_SOCKET", "/run/s", "/run/s", Some("/run/s")),
+        ("NOTIFY_SOCKET", "@s", "@s", None),
+        ("PULSE_SERVER", "unix:/run/s", "/run/s", Some("unix:/run/s")),
+        ("TMUX", "/run/s,1,0", "/run/s", Some("/run/s,1,0")),
+        // No variable that is known to lead anywhere.
+        ("SOMETHING", "/run/s", "/run/s", None),
+        ("LD_PRELOAD", "/run/s", "/run/s", None),
+    ] {
+        let inherited = [(name, value), ("XDG_RUNTIME_DIR", "/run/user/0"), ("XAUTHORITY", "/home/u/.Xauthority")];
+        let allowed: &'static [&'static str] = vec![socket].leak();
+        let with = |rules: &[&str]| Case { allowed, visible: &["/run", "/tmp"], ..case(&inherited, rules) };
+        let environment = with(&[]).prune();
+        let expected: Vec<_> = expected.iter().map(|value| format!("{name}={value}")).collect();
+        assert_eq!(extra(&environment), expected, "{name}={value}");
+        assert_eq!(environment.with_socket.len(), expected.len());
+        assert_eq!(reason(&environment, name).is_none(), !expected.is_empty());
+        assert_eq!(environment.warnings, [""; 0]);
+        // Not without the default list, nor in the place of what was typed.
+        assert_eq!(extra(&with(&[]).without_defaults().prune()), [""; 0], "{name}");
+        let typed = format!("{name}=typed");
+        assert_eq!(extra(&with(&[&typed]).prune()), [typed]);
+    }
+    // With a screen its cookies, where they can be read.
+    let inherited = [("DISPLAY", ":0"), ("XAUTHORITY", "/home/u/.Xauthority")];
+    let mut screen = Case { allowed: &["/tmp/.X11-unix/X0"], visible: &["/tmp", "/home"], ..case(&inherited, &[]) };
+    assert_eq!(extra(&screen.prune()), ["DISPLAY=:0", "XAUTHORITY=/home/u/.Xauthority"]);
+    screen.visible = &["/tmp"];
+    assert_eq!(extra(&screen.prune()), ["DISPLAY=:0"]);
+    screen.allowed = &[];
+    screen.visible = &["/tmp", "/home"];
+    assert_eq!(extra(&screen.prune()), [""; 0]);
+}
+
 #[test]
 fn odd_capabilities_do_not_confuse() {
     for (name, value, warns) in [
@@ -461,6 +517,7 @@ prop_compose! {
             network_host,
             home: home.then_some("/home/u"),
             tmp: tmp.then_some("/tmp"),
+            allowed: &[],
             visible: &["/usr"],
         }
     }

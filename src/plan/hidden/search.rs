@@ -230,7 +230,7 @@ impl<'a> Search<'a> {
     fn what(&self, place: &Place, name: &OsStr, kind: FileType) -> Option<What> {
         let dotted = is_dotted(name);
         let hidden = if place.entered {
-            true
+            !self.names.listed.contains(name)
         } else if self.secrets_only {
             (dotted || place.below_dot.is_some()) && self.is_secret(place, name)
         } else {
