@@ -228,7 +228,7 @@ fn a_planted_link_to_the_old_root_redirects_nothing() {
     for option in ["--mask", "--protect", "--deny-socket", "--read-try", "--write-try", "-r", "-w", "-C"] {
         untouched(&world, world.run([option, "d/out/../x", "true"])).refused(125, &["d/out/../x"]);
     }
-    for option in [vec!["-w", "."], vec!["-r", "/"]] {
+    for option in [vec!["-w", "."], vec!["-q", "-r", "/"]] {
         let script = format!("cat out/secret up/secret d/out/secret /oldroot{o}/secret");
         let call = world.sh(option, &script);
         untouched(&world, call).code(1).stdout("").stderr_lacks("s3cret");
@@ -270,20 +270,20 @@ fn reading_the_whole_host_shows_no_secrets() {
         "cat {o}/secret ~/notes; cat ~/.ssh/id_rsa ~/.aws/credentials ~/.netrc; ls -A /run ~/.ssh; \
          echo x >/dev/null && test -r /proc/self/stat && echo x >/tmp/t && ls /tmp"
     );
-    for options in [vec!["--read", "/"], vec!["-w", "/"], vec!["--read", "/", "-w", "."]] {
+    for options in [vec!["-q", "--read", "/"], vec!["-q", "-w", "/"], vec!["-q", "--read", "/", "-w", "."]] {
         let done = untouched(&world, world.sh(&options, &read)).code(0).stderr_lacks("key").stdout_lacks("key");
         assert!(done.out().starts_with("s3cretnotes\n") && done.out().ends_with("\nt\n"), "{}", done.out());
     }
     let write = format!("touch {o}/f {w}/f ~/f ~/.ssh/f; rm -f {o}/f {w}/f ~/f");
-    let done = untouched_but_times(&world, world.sh(["--read", "/"], &write));
+    let done = untouched_but_times(&world, world.sh(["-q", "--read", "/"], &write));
     assert_eq!(done.stderr.matches("Read-only file system").count(), 4, "{}", done.stderr);
-    let done = untouched_but_times(&world, world.sh(["--read", "/", "-w", &o], &write));
+    let done = untouched_but_times(&world, world.sh(["-q", "--read", "/", "-w", &o], &write));
     assert_eq!(done.stderr.matches("Read-only file system").count(), 3, "{}", done.stderr);
-    let done = untouched_but_times(&world, world.sh(["-w", "/"], &write));
+    let done = untouched_but_times(&world, world.sh(["-q", "-w", "/"], &write));
     assert_eq!(done.stderr.matches("Read-only file system").count(), 1, "{}", done.stderr);
     // What only root can read stays hidden from root as well.
     for file in ["/etc/shadow", "/etc/gshadow"].into_iter().filter(|file| fs::metadata(file).is_ok()) {
-        world.run(["--read", "/", "wc", "-c", file]).done().is(0, &format!("0 {file}\n"), "");
+        world.run(["-q", "--read", "/", "wc", "-c", file]).done().is(0, &format!("0 {file}\n"), "");
         world.run(["wc", "-c", file]).cwd("/etc").done().is(0, &format!("0 {file}\n"), "");
     }
     if is_root() && fs::metadata("/etc/shadow").is_ok_and(|data| data.len() > 0) {

@@ -84,7 +84,7 @@ fn every_directory_that_is_granted_is_searched() {
         untouched(&world, sh(&world, &grant, &read(&format!("{o}/proj")))).is(0, "s3cret\ns3cret\n", "");
     }
     // Of the whole host: HOME and the working directory.
-    let done = untouched(&world, sh(&world, &["-r", "/"], &format!("{}; true", read(&format!("{home}/x")))));
+    let done = untouched(&world, sh(&world, &["-q", "-r", "/"], &format!("{}; true", read(&format!("{home}/x")))));
     done.code(0).stdout("s3cret\n");
     let done = sh(&world, &["-v", "-r", "/"], &read(&format!("{o}/proj"))).cwd(world.path("o/proj")).done();
     done.code(0).stdout("s3cret\ns3cret\n").stderr_has("of a grant of '/' the working directory");
@@ -150,7 +150,7 @@ fn links_do_not_lead_past_it() {
     for (name, to) in [(".env", "conf/env"), (".loop", ".loop"), ("dir", "."), (".x", "nowhere"), (".up", "..")] {
         world.link(&format!("w/{name}"), to);
     }
-    for options in [&[][..], &["-w", "."], &["-r", "/"]] {
+    for options in [&[][..], &["-w", "."], &["-q", "-r", "/"]] {
         let look = "cat esc/id_rsa .env conf/env dir/.env 2>/dev/null; cat conf/plain";
         untouched(&world, sh(&world, options, look)).is(0, "s3cret\n", "");
     }

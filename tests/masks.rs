@@ -72,7 +72,7 @@ fn what_does_not_exist_leaves_no_trace() {
     let world = World::new();
     let rules =
         ["--mask", "~/.aws", "--mask", ".env", "--protect", ".git/hooks", "--deny-socket", "sock", "--mask", "/none/x"];
-    for grants in [vec![], vec!["-w", "."], vec!["-w", ".", "-w", "~"], vec!["-r", "/"]] {
+    for grants in [vec![], vec!["-w", "."], vec!["-w", ".", "-w", "~"], vec!["-q", "-r", "/"]] {
         let words = || grants.iter().copied().chain(rules).chain(["true"]);
         for _ in 0..2 {
             untouched(&world, world.run(words())).is(0, "", "");
@@ -212,7 +212,7 @@ fn masks_and_protects_by_a_link_hold_at_its_end() {
             untouched(&world, call).is(0, "plain\n", "");
         }
     }
-    untouched(&world, world.sh(["-r", "/", "--mask", "/bin/awk"], "wc -c </usr/bin/awk; wc -c </bin/awk"))
+    untouched(&world, world.sh(["-q", "-r", "/", "--mask", "/bin/awk"], "wc -c </usr/bin/awk; wc -c </bin/awk"))
         .is(0, "0\n0\n", "");
     // Who can write the directory of a link gives its name to something else, so such a protect would promise too much.
     for protect in ["l", "dir/s", "abs"] {
@@ -392,7 +392,7 @@ fn deeper_grants_show_through_a_mask() {
     let target = world.text("home/.cfg/tool/t");
     let seen = "./tool/data ./tool/secret ./tool/state/old ./tool/t written\n";
     // Over the private HOME, over a read grant, over a write grant.
-    for wider in [vec![], vec!["-r", "~"], vec!["-w", "~"], vec!["-r", "/"]] {
+    for wider in [vec![], vec!["-r", "~"], vec!["-w", "~"], vec!["-q", "-r", "/"]] {
         world.run(wider.iter().copied().chain(words).chain([target.as_str()])).done().is(0, seen, "");
         assert!(world.has("home/.cfg/tool/state/x") && !world.has("home/.cfg/x") && !world.has("home/.cfg/tool/x"));
         fs::remove_file(world.path("home/.cfg/tool/state/x")).unwrap();

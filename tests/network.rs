@@ -93,7 +93,7 @@ fn a_listener_of_the_host_is_reached_only_with_its_network() {
     let world = World::new();
     let port = greeter();
     world.call("python3", ["-c", DIAL, &port]).done().is(0, "hello\n", "");
-    for options in [vec![], vec!["--net", "off"], vec!["--net", "host", "--net", "off"], vec!["-w", "/"]] {
+    for options in [vec![], vec!["--net", "off"], vec!["--net", "host", "--net", "off"], vec!["-q", "-w", "/"]] {
         let words = options.iter().copied().chain(["python3", "-c", DIAL, &port]);
         world.run(words).done().code(1).stdout("").stderr_has("ConnectionRefusedError");
     }

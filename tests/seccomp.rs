@@ -85,7 +85,7 @@ fn every_refused_call_gives_its_error() {
         writeln!(calls, "{} {} -1 -1 -1 -1 -1 -1", call.name(), call.number).unwrap();
         expected.insert(call.name().to_owned(), group.answer.name().to_owned());
     }
-    for options in [&[][..], &["-w", "."], &["--net", "host", "-r", "/"], &["--new-session", "never"]] {
+    for options in [&[][..], &["-w", "."], &["-q", "--net", "host", "-r", "/"], &["--new-session", "never"]] {
         assert_eq!(answers(&world, Some(options), &calls), expected, "{options:?}");
     }
     // The control: the kernel itself has another answer, at least for who may ask. This one has no arguments to get wrong.

@@ -190,7 +190,7 @@ fn control_sockets_of_the_host_are_out_of_reach() {
         let allowed = [&options[..], &["--allow-socket", path]].concat();
         world.run(client(&allowed, &[path])).done().is(0, "hello\n", "");
     }
-    let denied = ["-r", "/", "--allow-socket", path, "--deny-socket", path];
+    let denied = ["-q", "-r", "/", "--allow-socket", path, "--deny-socket", path];
     refused(&world, &client(&denied, &[path]), 1);
 }
 

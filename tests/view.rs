@@ -331,7 +331,7 @@ fn home_cannot_reach_the_host_by_dots_or_links() {
         format!("{top}/w/out"),
         format!("{top}/w/out/made"),
     ] {
-        for options in [vec![], vec!["-w", "."], vec!["-C", "/"], vec!["-r", "/"]] {
+        for options in [vec![], vec!["-w", "."], vec!["-C", "/"], vec!["-q", "-r", "/"]] {
             untouched(&world, world.sh(options, "true").env("HOME", &home)).is(0, "", "");
         }
     }

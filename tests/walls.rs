@@ -28,7 +28,7 @@ fn outside(world: &World, script: &str) -> String {
 #[test]
 fn a_descriptor_for_reading_cannot_be_opened_for_writing() {
     let write = "echo over > /proc/self/fd/0; echo over >> /dev/stdin; cat";
-    for options in [&[][..], &["-w", "."], &["-r", "/"], &["--net", "host"]] {
+    for options in [&[][..], &["-w", "."], &["-q", "-r", "/"], &["--net", "host"]] {
         let world = World::new();
         let file = world.write("o/data", "kept");
         world.sh(options, write).stdin_from(File::open(&file).unwrap()).done().code(0).stdout("kept");
@@ -96,7 +96,7 @@ fn root_cannot_set_the_machine() {
     let value = std::fs::read_to_string("/proc/sys/vm/swappiness").unwrap();
     let script = "for f in vm/swappiness kernel/core_pattern; do echo 1 2>/dev/null >> /proc/sys/$f || echo refused; done; \
                   cat /proc/sys/vm/swappiness";
-    for options in [&[][..], &["-w", "."], &["-r", "/"], &["-w", "/"], &["--net", "host"]] {
+    for options in [&[][..], &["-w", "."], &["-q", "-r", "/"], &["-q", "-w", "/"], &["--net", "host"]] {
         // dash ends at a redirection that fails for a special builtin only; echo is none.
         world.sh(options, script).done().stdout(&format!("refused\nrefused\n{value}"));
     }
@@ -116,7 +116,7 @@ call('request_key', 249, b'user', b'sandbox-run-test', None, -2)
         return skip("x86_64", "the call numbers of this test are of x86_64");
     }
     let world = World::new();
-    for options in [&[][..], &["--net", "host", "-w", "/"]] {
+    for options in [&[][..], &["-q", "--net", "host", "-w", "/"]] {
         assert_eq!(python(&world, options, script), "keyctl EPERM\nadd_key EPERM\nrequest_key EPERM\n");
     }
     assert!(outside(&world, script).contains("keyctl ok"), "the control");

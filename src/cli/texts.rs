@@ -201,8 +201,9 @@ pub(super) const TEXTS: &[Text] = &[
             depth, except those of a default list: .git, .github, .gitignore, .venv, .vscode, .eslintrc and \
             others that tools need and that hold no secret by custom (see sandbox-run(5)). This option \
             adds NAME to the list, wherever it occurs. '*' shows all; then nothing is searched for. A \
-            grant of the place itself shows it as well. What COMMAND makes is visible to it, and hidden in \
-            the next run. In HOME itself, well-known places of secrets stay hidden with '*'. Repeatable.",
+            grant of the place itself shows it as well. Under the default list a file that git tracks and has \
+            with the same content stays visible, unless it is a well-known secret. What COMMAND makes \
+            is visible to it, and hidden in the next run. In HOME itself, well-known places of secrets stay hidden with '*'. Repeatable.",
         default: "the default list",
     },
     Text {
