@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use crate::exit::Status;
 use crate::host::Host;
 use crate::plan::hidden::Scan;
 use crate::plan::resolve::Attempt;
-use crate::plan::{self, Plan};
+use crate::plan::{self, Check, Held, Plan};
 use crate::policy::{Origin, Policy, Protection};
 use crate::report::Reports;
 use crate::stage::cgroup::Mechanism;
@@ -286,11 +287,22 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// milliseconds.
 const MAX_STALE: u32 = 100;
 
-/// Whether an attempt can have failed because a hidden name went away between plan and mount: no fault of the backend.
+/// Whether an attempt can have failed because something went away between plan and mount that nobody named, or that is only
+/// kept from changes: no fault of the backend.
 ///
 /// The next attempt hides what the first scan found and what is still there. A new scan could meet new names for ever.
 fn overtaken(plan: &Plan, reason: &Reason) -> bool {
-    !reason.hung && matches!(reason.step, None | Some(Step::View)) && plan.hidden.is_stale()
+    // A number of a deleted file is given again at once; the time of the last change is not.
+    let gone = |check: &Check| match std::fs::symlink_metadata(&check.path) {
+        Err(_) => true,
+        Ok(now) => {
+            let other = (now.dev(), now.ino()) != (check.device, check.inode);
+            other || (check.held == Held::Protected && (now.ctime(), now.ctime_nsec()) != check.changed)
+        }
+    };
+    let mut kept = plan.checks.iter().filter(|check| matches!(check.held, Held::Pinned | Held::Protected));
+    let in_time = matches!(reason.step, None | Some(Step::View | Step::Cover));
+    !reason.hung && in_time && (plan.hidden.is_stale() || kept.any(gone))
 }
 
 /// Says what makes a plan large when nobody typed that many paths.

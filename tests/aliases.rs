@@ -22,7 +22,8 @@ def attempt(name, way, back=lambda: None):
         try:
             if act == 'read': text = open(path).read().strip()
             else:
-                with open(path, 'a') as file: file.write('x')
+                file = os.open(path, os.O_WRONLY | os.O_APPEND)
+                os.write(file, b'x'); os.close(file)
                 text = 'written'
         finally: back()
     except (OSError, subprocess.CalledProcessError): text = ''
@@ -111,7 +112,7 @@ fn no_way_around_a_rule() {
             let before = world.snapshot();
             let done = call("s");
             let ways: Vec<_> = done.out().lines().map(String::from).collect();
-            assert!(ways.len() >= 34, "{}", done.out());
+            assert_eq!(ways.len(), if directory { 33 } else { 35 }, "{}", done.out());
             for way in &ways {
                 // What was exchanged or copied was nothing, or was not the file.
                 assert!(way.ends_with(" -"), "{rule} {act}, directory: {directory}: {way}");

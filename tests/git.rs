@@ -159,6 +159,34 @@ for top in glob.glob('*'): open(top + '/new', 'w'); os.mkdir(top + '/.git/object
     world.call("python3", ["-c", script]).done().code(0).stdout_has(&format!("changed {}\n", 5 * COUNT));
 }
 
+/// Repositories come and go: what went before it could be mounted on needs no protection.
+#[test]
+fn a_repository_that_goes_stops_no_run() {
+    let world = std::sync::Arc::new(World::new());
+    let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let churn = {
+        let (world, stop) = (world.clone(), stop.clone());
+        std::thread::spawn(move || {
+            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                for name in ["HEAD", "config", "hooks/x", "objects/x", "refs/x"] {
+                    world.write(&format!("w/sub/r/.git/{name}"), "");
+                }
+                std::thread::sleep(std::time::Duration::from_millis(3));
+                // Something of it may be a mount point at this moment.
+                let _gone = std::fs::remove_dir_all(world.path("w/sub/r"));
+            }
+        })
+    };
+    let failed: Vec<_> = (0..60)
+        .map(|_| world.run(["-w", ".", "true"]).done())
+        .filter(|done| done.code != Some(0))
+        .map(|done| done.stderr)
+        .collect();
+    stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    churn.join().unwrap();
+    assert!(failed.is_empty(), "{} of 60: {:?}", failed.len(), failed.first());
+}
+
 /// git on the host goes where `commondir` says for its settings and hooks, and runs hooks that somebody else has made.
 #[test]
 fn what_git_would_obey_is_not_left_behind() {
@@ -177,6 +205,25 @@ fn what_git_would_obey_is_not_left_behind() {
     assert!(!world.has("w/ran"));
     // The control: left behind, it is obeyed.
     outside(&world, "echo $PWD/evil/.git >.git/commondir; git status >/dev/null 2>&1; rm .git/commondir; cat ran");
+}
+
+/// git makes none in a `.git`; one can be left by a command whose run was killed.
+#[test]
+fn a_commondir_that_is_there_is_told_of_and_kept() {
+    let world = repository();
+    outside(&world, "git clone -q ../o/repo . && git init -q -b main ../o/other");
+    world.write("w/.git/commondir", format!("{}\n", world.text("o/other/.git")));
+    let text = world.read("w/.git/commondir");
+    for change in ["echo x >.git/commondir", "rm -f .git/commondir", "mv .git/commondir .git/c", "mv .git g"] {
+        let done = inside(&world, ["-w", "."], change).done().stderr_has(&world.text("w/.git/commondir"));
+        assert_ne!(done.code, Some(0), "{change}");
+        assert_eq!(world.read("w/.git/commondir"), text, "{change}");
+    }
+    // The controls: one that says what holds anyway, and none.
+    for change in ["echo . >.git/commondir", "rm .git/commondir"] {
+        outside(&world, change);
+        inside(&world, ["-w", "."], "git log --format=%s").done().is(0, "one\n", "");
+    }
 }
 
 #[test]

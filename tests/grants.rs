@@ -291,7 +291,7 @@ fn reading_the_whole_host_shows_no_secrets() {
         assert!(!done.out().starts_with("0 "), "{}", done.out());
     }
     for whole in ["--read", "-w"] {
-        let call = world.sh([whole, "/", "--mask", &o], &format!("ls -A {o}; echo x >/dev/null; ls ~"));
+        let call = world.sh(["-q", whole, "/", "--mask", &o], &format!("ls -A {o}; echo x >/dev/null; ls ~"));
         untouched(&world, call).is(0, "notes\n", "");
     }
 }

@@ -72,7 +72,7 @@ fn what_does_not_exist_leaves_no_trace() {
     let world = World::new();
     let rules =
         ["--mask", "~/.aws", "--mask", ".env", "--protect", ".git/hooks", "--deny-socket", "sock", "--mask", "/none/x"];
-    for grants in [vec![], vec!["-w", "."], vec!["-w", ".", "-w", "~"], vec!["-q", "-r", "/"]] {
+    for grants in [vec![], vec!["-w", "."], vec!["-w", ".", "-w", "~"], vec!["-r", "/", "--show-hidden", "*"]] {
         let words = || grants.iter().copied().chain(rules).chain(["true"]);
         for _ in 0..2 {
             untouched(&world, world.run(words())).is(0, "", "");

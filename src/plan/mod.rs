@@ -214,6 +214,8 @@ pub struct Check {
     pub device: u64,
     /// Inode of the host's file there.
     pub inode: u64,
+    /// When it was last changed, in seconds and nanoseconds: for whoever made the plan.
+    pub changed: (i64, i64),
     /// What must be there.
     pub held: Held,
     /// Whether the inner stage has to mount that itself.

@@ -16,7 +16,7 @@ use super::links::{reason, walk};
 use super::target::{Search, Target};
 use super::trace::{self, Trace, Tracing};
 use super::view::{Own, Rule, View};
-use super::{Check, Plan, absolute, gap, target};
+use super::{Check, Held, Plan, absolute, gap, target};
 use crate::backend::Backend;
 use crate::backend::bwrap::Features;
 use crate::error::{Error, Kind, Result};
@@ -335,9 +335,14 @@ fn warn_of_hard_links(view: &View, image: Option<&Path>, warnings: &mut Vec<Stri
 fn checks(view: &View, covers: &BTreeSet<PathBuf>) -> Vec<Check> {
     view.promises()
         .filter_map(|(path, held)| {
-            let metadata = std::fs::symlink_metadata(path).ok()?;
-            let covered = covers.contains(path);
-            Some(Check { path: path.to_owned(), device: metadata.dev(), inode: metadata.ino(), held, covered })
+            let found = std::fs::symlink_metadata(path).ok();
+            let (device, inode, changed) = match found {
+                Some(found) => (found.dev(), found.ino(), (found.ctime(), found.ctime_nsec())),
+                // Gone since the rule was made: no file has these numbers, so that it is missed.
+                None if matches!(held, Held::Pinned | Held::Protected) => (0, 0, (0, 0)),
+                None => return None,
+            };
+            Some(Check { path: path.to_owned(), device, inode, changed, held, covered: covers.contains(path) })
         })
         .collect()
 }

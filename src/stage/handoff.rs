@@ -211,7 +211,14 @@ pub fn read(file: impl AsFd, nonce: &str) -> Option<Handoff> {
     let checks = paths
         .into_iter()
         .zip(&header.checks)
-        .map(|(path, &(device, inode, held, covered))| Check { path: path_of(&path), device, inode, held, covered })
+        .map(|(path, &(device, inode, held, covered))| Check {
+            path: path_of(&path),
+            device,
+            inode,
+            changed: (0, 0),
+            held,
+            covered,
+        })
         .collect();
     let writable = writable.iter().map(path_of).collect();
     let trials =
