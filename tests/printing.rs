@@ -334,6 +334,14 @@ fn what_hashes_the_same_does_the_same_under_none() {
     world.run([&none[..], &["--tmp-size", "1G", "true"]].concat()).done().refused(125, &["files-write"]);
     world.run([&none[..], &["true"]].concat()).done().is(0, "", "");
     world.run([&none[..], &["--show-hidden", ".git", "true"]].concat()).done().is(0, "", "");
+    // To show more is no demand, neither here nor in the file that it becomes; a list that counts alone is one.
+    world.run([&none[..], &["--show-hidden", ".other", "true"]].concat()).done().is(0, "", "");
+    let printed =
+        world.run([&none[..], &["--show-hidden", ".other", "--print-policy=toml"]].concat()).done().code(0).out();
+    world.write("w/p.toml", &printed);
+    world.run(["-q", "--policy", "p.toml", "true"]).done().is(0, "", "");
+    world.write("w/p.toml", &printed.replace("\"default\", ", ""));
+    world.run(["-q", "--policy", "p.toml", "true"]).done().refused(125, &["masks"]);
 }
 
 /// A list that a document asks for is asked for by the payload that it becomes.

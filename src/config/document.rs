@@ -315,12 +315,7 @@ impl Document {
             deny_unix_socket_paths: paths(deny_sockets),
             cwd_allow_hidden: match shown {
                 Shown::All => Some(vec![ALL_NAMES.into()]),
-                // Said in so many words it is a demand, which `none` refuses.
-                Shown::Names(_)
-                    if *shown == Shown::by_default() && (!asked.contains(&Protection::Masks) || !masks.is_empty()) =>
-                {
-                    None
-                }
+                Shown::Names(_) if *shown == Shown::by_default() => None,
                 Shown::Names(Names { default, listed }) => {
                     // A payload may list more, which is not hidden anyway.
                     let listed = listed.iter().filter(|name| is_hidden(name)).cloned();

@@ -228,7 +228,9 @@ fn asked(layer: &Layer) -> BTreeSet<Protection> {
     if !layer.grants.is_empty() {
         asked.extend([Protection::FilesRead, Protection::FilesWrite]);
     }
-    let hides = layer.hidden_shown.as_ref().is_some_and(|set| set.value != Shown::All);
+    // More than the default list is no demand for the rest of it.
+    let hides =
+        layer.hidden_shown.as_ref().is_some_and(|set| matches!(&set.value, Shown::Names(names) if !names.default));
     if !layer.masks.is_empty() || hides {
         asked.insert(Protection::Masks);
     }
