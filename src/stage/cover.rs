@@ -92,16 +92,13 @@ fn read_only(places: &[&Path]) -> io::Result<()> {
     Ok(())
 }
 
-/// What a remount has to repeat.
+/// What a remount has to repeat. How access times are kept is not of it: the kernel leaves that as it is where nothing is said.
 fn flags(at: &Path) -> io::Result<MsFlags> {
     let found = statvfs(at)?.flags();
     let same = [
         (FsFlags::ST_NOSUID, MsFlags::MS_NOSUID),
         (FsFlags::ST_NODEV, MsFlags::MS_NODEV),
         (FsFlags::ST_NOEXEC, MsFlags::MS_NOEXEC),
-        (FsFlags::ST_NOATIME, MsFlags::MS_NOATIME),
-        (FsFlags::ST_NODIRATIME, MsFlags::MS_NODIRATIME),
-        (FsFlags::ST_RELATIME, MsFlags::MS_RELATIME),
     ];
     Ok(same.into_iter().filter(|(is, _)| found.contains(*is)).map(|(_, set)| set).collect())
 }
