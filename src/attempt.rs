@@ -301,7 +301,7 @@ fn overtaken(plan: &Plan, reason: &Reason) -> bool {
         }
     };
     let mut kept = plan.checks.iter().filter(|check| matches!(check.held, Held::Pinned | Held::Protected));
-    let in_time = matches!(reason.step, None | Some(Step::View | Step::Cover));
+    let in_time = matches!(reason.step, None | Some(Step::View | Step::Cover | Step::Landlock));
     !reason.hung && in_time && (plan.hidden.is_stale() || kept.any(gone))
 }
 

@@ -162,18 +162,22 @@ for top in glob.glob('*'): open(top + '/new', 'w'); os.mkdir(top + '/.git/object
 /// Repositories come and go: what went before it could be mounted on needs no protection.
 #[test]
 fn a_repository_that_goes_stops_no_run() {
+    // Longer than time stamps lag behind: the number of a deleted file is given again at once.
+    let tick = std::time::Duration::from_millis(25);
     let world = std::sync::Arc::new(World::new());
     let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
     let churn = {
         let (world, stop) = (world.clone(), stop.clone());
         std::thread::spawn(move || {
-            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+            // Now and then long enough for a start on a busy machine.
+            for turn in (0..16).cycle().take_while(|_| !stop.load(std::sync::atomic::Ordering::Relaxed)) {
                 for name in ["HEAD", "config", "hooks/x", "objects/x", "refs/x"] {
                     world.write(&format!("w/sub/r/.git/{name}"), "");
                 }
-                std::thread::sleep(std::time::Duration::from_millis(3));
+                std::thread::sleep(tick * (1 + turn));
                 // Something of it may be a mount point at this moment.
                 let _gone = std::fs::remove_dir_all(world.path("w/sub/r"));
+                std::thread::sleep(tick);
             }
         })
     };
