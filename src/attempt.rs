@@ -216,6 +216,9 @@ fn attempt(
             Errand::Run { .. } => Vec::new(),
             Errand::Try { ask, .. } => ask(&mut plan)?,
         };
+        if let Errand::Run { reports, .. } = errand {
+            reports.protect(&mut plan);
+        }
         let launch = backend::launch(&plan, &tools);
         backend::check_size(&launch).map_err(|error| told_of_hidden(error, &plan))?;
         if let Errand::Run { reports, .. } = errand {
@@ -227,6 +230,7 @@ fn attempt(
                 known = None;
                 continue;
             }
+            reports.hold(&mut plan)?;
         }
         announce(&plan, told);
         let mode = match errand {

@@ -158,6 +158,19 @@ impl Plan {
         matches!(self.deciding(path), Some((_, MountOp::Bind { write: true, .. })))
     }
 
+    /// Makes what the host has at `path`, absolute and without links, read-only: a file that is there when the launcher comes
+    /// to it.
+    pub fn forbid_writing(&mut self, path: PathBuf) {
+        let seals = self.view.iter().position(|op| matches!(op, MountOp::ReadOnly { .. })).unwrap_or(self.view.len());
+        self.view.insert(seals, MountOp::Bind { from: path.clone(), at: path, write: false, device: false });
+    }
+
+    /// Whether `path` itself is mounted read-only.
+    #[must_use]
+    pub fn forbids_writing(&self, path: &Path) -> bool {
+        matches!(self.deciding(path), Some((at, MountOp::Bind { write: false, .. })) if at == path)
+    }
+
     /// Whether the target sees what the host has at `path`, which is absolute and without links.
     #[must_use]
     pub fn shows(&self, path: &Path) -> bool {

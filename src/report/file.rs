@@ -17,6 +17,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::stat::{Mode, fstatat};
 use nix::unistd::{UnlinkatFlags, linkat, unlinkat};
 
+use super::hold::{self, Held, Version};
 use super::way::Way;
 use crate::host::Host;
 use crate::sys;
@@ -42,6 +43,8 @@ pub enum Place {
         way: Way,
         /// The file to be, where the file system has such files.
         unnamed: Option<File>,
+        /// What had the name at the start, where the target could give it to something else.
+        held: Option<Held>,
     },
     /// A FIFO, a device or what a descriptor leads to.
     Stream {
@@ -103,7 +106,7 @@ impl Place {
         if let Some(file) = &unnamed {
             inherit(file, &way);
         }
-        Ok(Self::Name { directory, way, unnamed })
+        Ok(Self::Name { directory, way, unnamed, held: None })
     }
 
     /// The descriptors of it.
@@ -137,26 +140,74 @@ impl Place {
         matches!((found, other.metadata()), (Ok(one), Ok(other)) if same(&one, &other) && one.is_file())
     }
 
+    /// Takes note of what has the name, before a target can change that. With `take` a free name is taken, and what has it
+    /// then is returned.
+    pub fn hold(&mut self, take: bool) -> io::Result<Option<Version>> {
+        let Self::Name { directory, way, unnamed, held } = self else { return Ok(None) };
+        let mut made = held.as_ref().is_some_and(|held| held.made);
+        let mut before = Version::of(&*directory, &way.name)?;
+        if before.is_none() && take {
+            match create(directory, &way.name, way) {
+                Ok(_) => made = true,
+                // Somebody was quicker: then it is taken.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+            }
+            before = Version::of(&*directory, &way.name)?;
+        } else if held
+            .as_ref()
+            .is_some_and(|held| held.before.map(|old| old.identity) != before.map(|new| new.identity))
+        {
+            // Somebody else's by now.
+            made = false;
+        }
+        if held.is_none()
+            && let Some(file) = unnamed
+        {
+            hold::reserve(file);
+        }
+        *held = Some(Held { made, before });
+        Ok(before)
+    }
+
     /// Writes `bytes`, and gives the file its name. `path` is what led here, if it was a path.
     pub fn write(self, bytes: &[u8], path: Option<&Path>) -> io::Result<()> {
         match self {
             Self::Stream { file, .. } => write_patiently(file, bytes),
-            Self::Name { directory, way, unnamed } => {
-                let published = match unnamed {
-                    Some(mut file) => {
-                        file.write_all(bytes)?;
-                        publish(&file, &directory, &way.name)?
+            Self::Name { directory, way, unnamed, held } => {
+                let written = unnamed.as_ref().map_or(Ok(()), |file| fill(file, bytes));
+                let put = || {
+                    let published = match &unnamed {
+                        Some(file) => publish(file, &directory, &way.name)?,
+                        None => false,
+                    };
+                    if published {
+                        return Ok(());
                     }
-                    None => false,
+                    replace(&directory, &way.name, |temporary| create(&directory, temporary, &way)?.write_all(bytes))
                 };
-                if !published {
-                    let make = |temporary: &OsStr| create(&directory, temporary, &way)?.write_all(bytes);
-                    replace(&directory, &way.name, make)?;
-                }
+                let done = match &held {
+                    None => written.and_then(|()| put()),
+                    Some(held) => {
+                        let writable = written.is_ok();
+                        written.and_then(|()| hold::insist(&directory, put)).or_else(|error| {
+                            // What is in the way may be what takes the room.
+                            let again = held.clear(&directory, &way.name) && writable;
+                            if again { hold::insist(&directory, put) } else { Err(error) }
+                        })
+                    }
+                };
+                done?;
                 path.map_or(Ok(()), |path| arrived(&directory, &way.name, path))
             }
         }
     }
+}
+
+/// Writes all of a file that has no name yet, and gives back room that it does not need.
+fn fill(mut file: &File, bytes: &[u8]) -> io::Result<()> {
+    file.write_all(bytes)?;
+    file.set_len(bytes.len() as u64)
 }
 
 /// Whether both are the same file.

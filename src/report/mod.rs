@@ -6,6 +6,7 @@
 mod audit;
 pub mod file;
 mod guard;
+mod hold;
 pub mod object;
 mod way;
 
@@ -16,13 +17,14 @@ use crate::error::{Error, Kind, Result};
 use crate::host::Host;
 use crate::log;
 use crate::plan::links::reason;
-use crate::plan::{self, Gap, Plan};
+use crate::plan::{self, Check, Gap, Plan};
 use crate::stage::account::Account;
 use crate::stage::output::Wish;
 use crate::sys::process::describe;
 use audit::Log;
 use file::Place;
 use object::{Object, Run};
+use way::Way;
 
 /// What the command line asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -186,6 +188,37 @@ impl Reports {
                 .hint("a file where the command cannot write is a place for it"));
         }
         Ok(())
+    }
+
+    /// Makes the name of the result read-only inside, where the target could otherwise give it to a file of its own.
+    pub fn protect(&self, plan: &mut Plan) {
+        if let Some(end) = self.exposed(plan) {
+            plan.forbid_writing(end);
+        }
+    }
+
+    /// Takes hold of the name of the result, for a plan in which [`Self::protect`] has made it read-only.
+    pub fn hold(&mut self, plan: &mut Plan) -> Result<()> {
+        let Some(Destination { to, place, .. }) = &mut self.result else { return Ok(()) };
+        let Some(end) = place.way().map(Way::end) else { return Ok(()) };
+        let forbidden = plan.forbids_writing(&end);
+        // Without a view nothing can be forbidden, and all is looked at in the end.
+        if !forbidden && plan.backend.has_view() {
+            return Ok(());
+        }
+        let found = place.hold(forbidden).map_err(|error| refuse(&to.describe(), &reason(&end, &error)))?;
+        if let Some(found) = found.filter(|_| forbidden) {
+            let (device, inode) = found.identity;
+            let held = plan::Held::Protected;
+            plan.checks.push(Check { path: end, device, inode, changed: found.time, held, covered: false });
+        }
+        Ok(())
+    }
+
+    /// The name of the result, when the target could write or make what has it.
+    fn exposed(&self, plan: &Plan) -> Option<PathBuf> {
+        let Place::Name { way, .. } = &self.result.as_ref()?.place else { return None };
+        Some(way.end()).filter(|end| plan.lets_write(end))
     }
 
     /// Notes the hash of the policy.

@@ -1,0 +1,93 @@
+//! Keeping the name of a result out of the target's hands, where it lies in a directory that the target can write.
+//!
+//! What has the name is mounted read-only on itself inside, so that nobody there can write, replace or remove it. A mount
+//! needs a place: a name that is free is taken by an empty file of ours until the end. Writes no result.
+
+use std::ffi::OsStr;
+use std::fs::{self, File, Permissions};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+
+use nix::errno::Errno;
+use nix::fcntl::{AtFlags, FallocateFlags, fallocate};
+use nix::sys::resource::{Resource, getrlimit};
+use nix::sys::stat::{FileStat, fstatat};
+use nix::unistd::{UnlinkatFlags, unlinkat};
+
+/// Room that is taken before the target can fill the disk, in bytes: enough for an object without output.
+const ROOM: i64 = 16 << 10;
+
+/// What has the name of a result from the start on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Held {
+    /// Whether we made it: then it is nothing without a result.
+    pub made: bool,
+    /// What has the name; `None` where it is free and stays so.
+    pub before: Option<Version>,
+}
+
+/// A file with its content: whoever changes that changes the time, which nobody can set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Version {
+    /// Device and inode.
+    pub identity: (u64, u64),
+    /// When it was last changed, in seconds and nanoseconds.
+    pub time: (i64, i64),
+}
+
+impl Version {
+    /// What has `name` in `directory` now.
+    pub fn of(directory: impl AsFd, name: &OsStr) -> io::Result<Option<Self>> {
+        match fstatat(directory, name, AtFlags::AT_SYMLINK_NOFOLLOW) {
+            Ok(found) => Ok(Some(found.into())),
+            Err(Errno::ENOENT) => Ok(None),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+}
+
+impl From<FileStat> for Version {
+    fn from(found: FileStat) -> Self {
+        Self { identity: (found.st_dev, found.st_ino), time: (found.st_ctime, found.st_ctime_nsec) }
+    }
+}
+
+impl Held {
+    /// Removes what has `name` and is neither what it was at the start nor of any use; says whether the name is free now.
+    ///
+    /// For when no result can be written: what the target left there must not be taken for one.
+    pub fn clear(&self, directory: impl AsFd, name: &OsStr) -> bool {
+        let Ok(found) = Version::of(&directory, name) else { return false };
+        let Some(found) = found else { return true };
+        let kept = !self.made && Some(found) == self.before;
+        !kept && insist(&directory, || Ok(unlinkat(&directory, name, UnlinkatFlags::NoRemoveDir)?)).is_ok()
+    }
+}
+
+/// Does something in a directory whose permission bits the target may have taken away, if they are ours to give back.
+pub fn insist(directory: impl AsFd, action: impl Fn() -> io::Result<()>) -> io::Result<()> {
+    const NEEDED: u32 = 0o300;
+    let first = action();
+    let Err(error) = &first else { return first };
+    // By its descriptor: a path could lead elsewhere by now.
+    let open = format!("/proc/self/fd/{}", directory.as_fd().as_raw_fd());
+    let Ok(mode) = fs::metadata(&open).map(|found| found.mode() & 0o7777) else { return first };
+    let closed = error.kind() == io::ErrorKind::PermissionDenied && mode & NEEDED != NEEDED;
+    if !closed || fs::set_permissions(&open, Permissions::from_mode(mode | NEEDED)).is_err() {
+        return first;
+    }
+    let second = action();
+    let _back = fs::set_permissions(&open, Permissions::from_mode(mode));
+    second
+}
+
+/// Takes room for a result where that can be had; without it only a full disk is an error at the end.
+pub fn reserve(file: &File) {
+    // More than the caller allows would be a signal to us, which the target would get.
+    let allowed =
+        getrlimit(Resource::RLIMIT_FSIZE).is_ok_and(|(soft, _)| i64::try_from(soft).map_or(true, |soft| soft >= ROOM));
+    if allowed {
+        let _taken = fallocate(file, FallocateFlags::empty(), 0, ROOM);
+    }
+}
