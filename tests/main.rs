@@ -30,6 +30,7 @@ mod fuzz;
 mod git;
 mod grants;
 mod harness;
+mod held;
 mod hidden;
 mod hints;
 mod hooks;

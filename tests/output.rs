@@ -5,6 +5,8 @@ use std::io::Read;
 use std::os::unix::fs::OpenOptionsExt;
 use std::time::Duration;
 
+use serde_json::json;
+
 use crate::harness::{BACKENDS, World, processes_with};
 
 const MIB: usize = 1 << 20;
@@ -225,4 +227,64 @@ fn a_full_disk_is_the_commands_affair_unless_there_is_a_limit() {
     let done = bounded(&["--max-output", "1G", "--result", &result]);
     done.stderr_has("cannot pass standard output on: file too large").stderr_lacks("status 0");
     assert!(world.read("o/result").contains("\"truncated\":true"), "{}", world.read("o/result"));
+}
+
+#[test]
+fn nobody_outside_who_was_given_the_output_is_waited_for() {
+    let world = World::new();
+    let script = "import array, socket, sys\n\
+        s = socket.socket(socket.AF_UNIX); s.connect('s')\n\
+        s.sendmsg([b'x'], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array('i', [1]))])\n\
+        print('hi', flush=True); sys.exit(3)";
+    let result = world.text("o/r");
+    // What is sent waits here for ever, and with it the write end of the command's output.
+    let _holder = std::os::unix::net::UnixListener::bind(world.path("w/s")).expect("socket");
+    for options in [
+        &["--max-output", "1M", "--result", &result][..],
+        &["--result", &result],
+        &["--capture", "--result", &result],
+        &["--timeout", "20", "--result", &result],
+        &["--max-output", "10", "--output-overflow", "kill", "--result", &result],
+    ] {
+        let words = [&["-b", "bwrap", "-w", "."], options, &["/usr/bin/python3", "-c", script]].concat();
+        let done = world.run(words).done().code(3).stderr("");
+        assert!(done.took < Duration::from_secs(15), "{options:?}: {:?}", done.took);
+        let object = crate::result::object(&world, "o/r");
+        let told = json!([object["status"], object["stdout_bytes"], object["truncated"], object["limits_hit"]]);
+        assert_eq!(told, json!(["exited", 3, false, []]), "{options:?}");
+        done.stdout(if options.contains(&"--capture") { "" } else { "hi\n" });
+    }
+}
+
+#[test]
+fn what_is_lost_is_no_limit_that_was_reached() {
+    for backend in BACKENDS {
+        let world = World::new();
+        let result = world.text("o/r");
+        let told = |options: &[&str], script: &str, to: File| {
+            world.sh(with(backend, &[options, &["--result", &result]].concat()), script).stdout(to).done();
+            let object = crate::result::object(&world, "o/r");
+            json!([object["truncated"], object["limits_hit"]])
+        };
+        let full = || File::options().write(true).open("/dev/full").expect("device");
+        let file = || File::create(world.path("o/out")).expect("file");
+        assert_eq!(told(&["--max-output", "1M"], "echo hi", full()), json!([true, []]));
+        let both = ["--max-output", "10000", "--max-file-size", "500"];
+        assert_eq!(told(&both, "head -c 3000 /dev/zero", file()), json!([true, ["file-size-limit"]]));
+        // The controls: a limit that was reached, and nothing lost.
+        assert_eq!(told(&["--max-output", "10"], "echo 0123456789", file()), json!([true, ["output-limit"]]));
+        assert_eq!(told(&["--max-output", "11"], "echo 0123456789", file()), json!([false, []]));
+    }
+}
+
+#[test]
+fn in_a_file_its_position_is_what_counts() {
+    for backend in BACKENDS {
+        let world = World::new();
+        let result = world.text("o/r");
+        let script = "import os; os.write(1, b'abc'); os.lseek(1, 1000, 0)";
+        let words = [&backend[..], &["--result", &result, "/usr/bin/python3", "-c", script]].concat();
+        world.run(words).stdout(File::create(world.path("o/out")).expect("file")).done().code(0);
+        assert_eq!(crate::result::object(&world, "o/r")["stdout_bytes"], json!(1000));
+    }
 }

@@ -201,7 +201,9 @@ fn a_command_that_catches_the_signal_has_reached_the_limit_all_the_same() {
             assert_eq!((result::told(&object), &object["limits_hit"]), (told, &json!(["cpu-limit"])), "{script}");
         }
         // The controls: less than the limit, however it ends.
-        for (script, status) in [("exit 3", 3), ("kill -KILL $$", 137), ("ulimit -S -t 2; exit 3", 3)] {
+        for (script, status) in
+            [("exit 3", 3), ("kill -KILL $$", 137), ("kill -XCPU $$", 152), ("ulimit -S -t 2; exit 3", 3)]
+        {
             world.sh(with(backend, &["--cpu-time", "1", "--result", &file]), script).done().code(status);
             assert_eq!(object(&world, "o/r")["limits_hit"], json!([]), "{script}");
         }

@@ -427,3 +427,33 @@ fn output_before_a_kill_is_kept() {
         assert_eq!(world.read("o/out"), "first\n");
     }
 }
+
+#[test]
+fn a_signal_from_inside_to_the_stage_takes_none_from_outside_away() {
+    for options in WRITABLE {
+        let world = World::new();
+        let script = format!("trap 'echo got >>log; exit 9' USR1; kill -USR1 $PPID; {LOOP}");
+        let running = begin(&world, &[options, &["--new-session", "never"]].concat(), &script);
+        // Longer than the two ways of one signal to a whole group can be apart.
+        std::thread::sleep(Duration::from_millis(2500));
+        assert!(!world.has("w/log"), "it was for the stage");
+        running.signal(Signal::SIGUSR1);
+        assert!(eventually(|| world.has("w/log")), "it arrives");
+        running.done().code(9);
+    }
+}
+
+#[test]
+fn a_launcher_that_was_stopped_holds_up_nothing() {
+    let world = World::new();
+    let script = "echo $$ >up; until [ -e go ]; do sleep 0.02; done; exit 3";
+    let running = world.sh(["-b", "bwrap", "-w", "."], script).spawn();
+    assert!(eventually(|| world.has("w/up")));
+    let launcher = chain(running.pid())[0];
+    kill(Pid::from_raw(launcher), Signal::SIGSTOP).expect("signal");
+    assert!(eventually(|| is_stopped(launcher)));
+    world.write("w/go", "");
+    let ended = Instant::now();
+    running.done().code(3);
+    assert!(ended.elapsed() < Duration::from_secs(4), "{:?}", ended.elapsed());
+}

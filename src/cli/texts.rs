@@ -429,7 +429,11 @@ pub(super) const TEXTS: &[Text] = &[
             manual page. FILE is replaced as a whole at the end and keeps owner and permissions, a new one has \
             those that the umask leaves; a FIFO or a device is written. Remove an older one beforehand: it stays \
             where nothing can be written, as after SIGKILL. A place that cannot be written, or where COMMAND \
-            could lead a reader of FILE astray, is an error before anything starts. Nothing is \
+            could lead a reader of FILE astray, is an error before anything starts. In a directory that COMMAND can \
+            write, FILE is read-only for it and cannot be moved, removed or put there by it; where there is \
+            none, an empty one takes its place until the end, and is what SIGKILL of sandbox-run leaves. Without a \
+            sandbox ('none') nothing keeps COMMAND from it, and what it left there is replaced, or removed where \
+            that fails. Nothing is \
             written by options that do something else instead of running COMMAND. FILE is relative to the \
             caller's directory, whatever '-C' says. Excludes '--result-fd'.",
         default: "none",

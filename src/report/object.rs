@@ -38,7 +38,7 @@ pub const REASONS: &[(&str, &str)] = &[
         "the limit of processor time was reached: by everything together where a control group counts it, otherwise by the command \
          itself; of a process that the command took in nobody else knows",
     ),
-    ("file-size-limit", "a file would have grown beyond the limit"),
+    ("file-size-limit", "a file would have grown beyond the limit, or SIGXFSZ ended the command, whoever sent it"),
     ("process-limit", "a process or thread could not be started because of the limit"),
     ("usage", "the command line cannot be understood"),
     ("policy", "the policy, or a report, cannot be carried out as written"),
@@ -96,10 +96,16 @@ pub const FIELDS: &[(&str, &str)] = &[
         "stdout_bytes",
         "Bytes that the command and what it started wrote on standard output until the end of the run; null if they were not \
          counted: on a terminal or another device, and in a file that is appended to, since others may add to it as well; where \
-         both streams lead to the same place (2>&1) they are not told apart, and with '--max-output' this is the sum.",
+         both streams lead to the same place (2>&1) they are not told apart, and with '--max-output' this is the sum. Where \
+         standard output is a file and no limit needs what is written to pass through sandbox-run, this is how far the position \
+         in the file moved: the command can move it as it likes, and so can whoever else has the same file open from the caller.",
     ),
     ("stderr_bytes", "The same of standard error."),
-    ("truncated", "Whether output was thrown away because of its limit."),
+    (
+        "truncated",
+        "Whether output did not arrive: because of its limit, which 'limits_hit' then names, or because it could not be passed \
+         on, to a full disk for one or to a reader who did not take it until the end.",
+    ),
     ("limits_hit", "All limits that were reached, as far as that can be known, by the words of 'reason'."),
     ("env_dropped", "Names of the variables that were not passed on, no values; null if no backend ran the command."),
     (

@@ -51,8 +51,10 @@ pub struct Written {
     pub stdout: Option<u64>,
     /// Bytes that it wrote on standard error.
     pub stderr: Option<u64>,
-    /// Whether some were thrown away.
+    /// Whether some did not arrive where they were to go.
     pub truncated: bool,
+    /// Whether there were more than the limit.
+    pub over: bool,
     /// Whether a file that we write for the target reached its greatest size.
     pub too_large: bool,
     /// What was kept of both instead of being passed on.

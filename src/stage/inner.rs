@@ -27,6 +27,9 @@ use crate::{seccomp, sys};
 /// The status of a stage that could not do its work; nobody takes it for the target's, since a report goes before it.
 const FAILED: i32 = 125;
 
+/// How long the same signal may take to come to us by way of the outer stage. Ample: both get it at once.
+const SAME_SIGNAL: Duration = Duration::from_secs(2);
+
 /// Signals by which somebody asks for an end, which a stopped target could not hear.
 const URGENT: Signals = Signals::of(&[Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT]);
 
@@ -338,7 +341,7 @@ struct Watch<'a> {
     /// What each process may use, in seconds.
     cpu_time: Option<u64>,
     /// Signals that reached this process because they were sent to the whole process group, the target included.
-    seen: Vec<i32>,
+    seen: Vec<(i32, Instant)>,
     stopped: bool,
     /// Whether a signal just passed on must not wait for a stopped target to go on.
     urgent: bool,
@@ -447,16 +450,25 @@ impl Watch<'_> {
     }
 
     fn note_group_signals(&mut self) {
-        while let Ok(Some(number)) = self.signals.next() {
-            if number != Signal::SIGCHLD as i32 && self.shared_session && !self.seen.contains(&number) {
-                self.seen.push(number);
+        let now = Instant::now();
+        let first = getpid() == Pid::from_raw(1);
+        // What nobody outside asks us for in time was sent to this process alone. Inside a sandbox that can be told at once, and
+        // an outer stage that is stopped may take its time.
+        self.seen.retain(|(_, at)| first || now.duration_since(*at) < SAME_SIGNAL);
+        while let Ok(Some((number, sender))) = self.signals.next_from() {
+            if first && sender != 0 {
+                continue;
+            }
+            if number != Signal::SIGCHLD as i32 && self.shared_session {
+                self.seen.retain(|(seen, _)| *seen != number);
+                self.seen.push((number, now));
             }
         }
     }
 
     /// Sends a signal to the target, unless it came to the target's process group anyway.
     fn pass_on(&mut self, number: i32) {
-        if let Some(index) = self.seen.iter().position(|seen| *seen == number) {
+        if let Some(index) = self.seen.iter().position(|(seen, _)| *seen == number) {
             self.seen.swap_remove(index);
         } else {
             // Gone is as good as told.

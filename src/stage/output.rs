@@ -96,6 +96,8 @@ struct Stream {
     written: u64,
     /// The same at the end of the run, when others may write on.
     in_time: Option<u64>,
+    /// Whether nobody inside is left: whoever still holds the other end has nothing to add.
+    last: bool,
     /// Read and not yet passed on.
     pending: Vec<u8>,
     /// Whether the sink has no room.
@@ -187,7 +189,16 @@ impl Output {
         let stream = std::mem::replace(stream, theirs);
         let sink = if capture { Sink::Kept } else { Sink::of(stream, self.largest)? };
         let source = Some(File::from(ours));
-        self.streams.push(Stream { index, source, sink, written: 0, in_time: None, pending: Vec::new(), waits: false });
+        self.streams.push(Stream {
+            index,
+            source,
+            sink,
+            written: 0,
+            in_time: None,
+            last: false,
+            pending: Vec::new(),
+            waits: false,
+        });
         Ok(())
     }
 
@@ -246,12 +257,16 @@ impl Output {
         if !stream.pending.is_empty() {
             return stream.flush();
         }
+        let left = stream.left();
+        if left == 0 {
+            return Ok(stream.end());
+        }
         let room = self.limit.map_or(u64::MAX, |limit| limit - self.passed);
         let Some(source) = &mut stream.source else { return Ok(false) };
         if let Sink::Pipe(sink) = &stream.sink
             && room > 0
         {
-            let most = usize::try_from(room).unwrap_or(usize::MAX).min(1 << 20);
+            let most = usize::try_from(room.min(left)).unwrap_or(usize::MAX).min(1 << 20);
             let how = SpliceFFlags::SPLICE_F_NONBLOCK | SpliceFFlags::SPLICE_F_MOVE;
             return match splice(&*source, None, sink, None, most, how) {
                 Ok(0) => Ok(stream.end()),
@@ -263,14 +278,17 @@ impl Output {
                 }
                 Err(Errno::EAGAIN) => {
                     stream.waits = is_readable(source.as_fd());
-                    stream.sink.is_wanted()
+                    if stream.last && !stream.waits { Ok(stream.end()) } else { stream.sink.is_wanted() }
                 }
                 Err(Errno::EINTR) => Ok(true),
                 Err(errno) => Err(errno.into()),
             };
         }
-        let read = match source.read(&mut self.buffer) {
+        let most = usize::try_from(left).unwrap_or(usize::MAX).min(self.buffer.len());
+        let read = match source.read(&mut self.buffer[..most]) {
             Ok(read) => read,
+            // Somebody outside has read it meanwhile.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock && stream.last => return Ok(stream.end()),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return stream.sink.is_wanted(),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(true),
             Err(error) => return Err(error),
@@ -324,6 +342,15 @@ impl Output {
         }
     }
 
+    /// Nobody inside is left: what there is to read now is the last. Somebody outside may hold the other end, which the target
+    /// can have given to him, and is not waited for.
+    pub fn end_writers(&mut self) {
+        self.end_run();
+        for stream in &mut self.streams {
+            stream.last = true;
+        }
+    }
+
     /// Whether there is nothing left to pass on. `alive` says that somebody may still hold the other end, whom nobody waits
     /// for: then only what is there already counts.
     #[must_use]
@@ -349,7 +376,11 @@ impl Output {
             lost += stream.pending.len();
             let Some(source) = &mut stream.source else { continue };
             let mut read_so_far = 0;
-            while let Ok(read @ 1..) = source.read(&mut self.buffer) {
+            let bound = |written: u64| match stream.in_time.filter(|_| stream.last) {
+                Some(in_time) => usize::try_from(in_time.saturating_sub(written)).unwrap_or(usize::MAX).min(CHUNK),
+                None => CHUNK,
+            };
+            while let Ok(read @ 1..) = source.read(&mut self.buffer[..bound(stream.written)]) {
                 stream.written += read as u64;
                 lost += read;
                 read_so_far += read;
@@ -391,6 +422,7 @@ impl Output {
             stdout: counted(0),
             stderr: if self.merged { None } else { counted(1) },
             truncated: self.over || self.lost,
+            over: self.over,
             too_large: self.too_large,
             captured: self.kept.map(|kept| kept.bytes),
         }
@@ -398,6 +430,11 @@ impl Output {
 }
 
 impl Stream {
+    /// How much may still be moved.
+    fn left(&self) -> u64 {
+        self.in_time.filter(|_| self.last).map_or(u64::MAX, |in_time| in_time.saturating_sub(self.written))
+    }
+
     /// Nothing more will come: whoever reads what we pass on shall see that now. Returns that there is nothing to do.
     fn end(&mut self) -> bool {
         self.source = None;

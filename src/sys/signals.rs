@@ -83,6 +83,11 @@ impl Arrivals {
     ///
     /// What this process causes itself is passed over: SIGPIPE and SIGXFSZ come with a failed write, which tells enough.
     pub fn next(&self) -> io::Result<Option<i32>> {
+        Ok(self.next_from()?.map(|(number, _)| number))
+    }
+
+    /// The same, and who sent it: 0 when that is the kernel, or a process outside our process namespace.
+    pub fn next_from(&self) -> io::Result<Option<(i32, i32)>> {
         let own = nix::unistd::getpid().as_raw();
         loop {
             let mut record = [0; size_of::<libc::signalfd_siginfo>()];
@@ -96,7 +101,7 @@ impl Arrivals {
             // signalfd(2): ssi_signo is the first field, ssi_pid the fourth.
             let field = |at: usize| record[at * 4..].first_chunk().map_or(0, |bytes| i32::from_ne_bytes(*bytes));
             if field(3) != own {
-                return Ok(Some(field(0)));
+                return Ok(Some((field(0), field(3))));
             }
         }
     }

@@ -91,6 +91,8 @@ impl Watch<'_> {
     /// somebody else had to end the target.
     pub(super) fn bury(&mut self) {
         self.control = None;
+        // One that was stopped would not see that everything inside is dead.
+        let _sent = kill(self.launcher, Signal::SIGCONT);
         let deadline = Instant::now() + TEARDOWN;
         let mut launcher_gone = false;
         let spared = self.spared();
@@ -142,9 +144,8 @@ impl Watch<'_> {
     /// ended or somebody wants us to end.
     pub(super) fn drain(&mut self) {
         let mut until = None;
-        if !self.ends_all() {
-            self.output.iter_mut().for_each(Output::end_run);
-        }
+        let end = if self.ends_all() { Output::end_writers } else { Output::end_run };
+        self.output.iter_mut().for_each(end);
         loop {
             self.pump();
             if self.limit_at.is_some_and(|limit| limit <= Instant::now()) {
@@ -224,8 +225,8 @@ impl Watch<'_> {
         let limits = &self.plan.limits;
         let of_tree = self.cpu.as_ref().zip(self.group.as_ref().and_then(Group::cpu_time));
         let all_spent = of_tree.is_some_and(|(cpu, used)| cpu.is_spent(used));
-        let by_signal = account.end == Some(End::Signaled(Signal::SIGXCPU as i32));
-        if limits.cpu_time.is_some() && (all_spent || by_signal) {
+        // The signal alone says nothing: everybody can send it. Who has used up his own time is what the inner stage told.
+        if limits.cpu_time.is_some() && all_spent {
             account.limits_hit.insert(Limit::Cpu);
         }
         let too_large = account.output.as_ref().is_some_and(|output| output.too_large);
@@ -239,7 +240,7 @@ impl Watch<'_> {
         if self.group.as_ref().is_some_and(Group::procs_refused) {
             account.limits_hit.insert(Limit::Procs);
         }
-        if account.output.as_ref().is_some_and(|output| output.truncated) {
+        if account.output.as_ref().is_some_and(|output| output.over) {
             account.limits_hit.insert(Limit::Output);
         }
         self.account

@@ -1,0 +1,123 @@
+//! The name of a result in a directory that the command can write: nothing that it does leaves words of its own there.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+
+use nix::sys::signal::Signal;
+use serde_json::json;
+
+use crate::harness::{BACKENDS, World, eventually, is_root, processes_with, program};
+use crate::result::{object, told};
+
+#[test]
+fn inside_the_name_can_be_given_to_nothing_else() {
+    for old in [None, Some("old")] {
+        let world = World::new();
+        let change = |change: &str| {
+            let _left = fs::remove_file(world.path("w/r"));
+            old.map(|old| world.write("w/r", old));
+            let script = format!("{{ {change}; }} 2>/dev/null && touch changed; exit 7");
+            world.sh(["-b", "bwrap", "-w", ".", "--result", "r"], &script).done().is(7, "", "");
+            assert!(!world.has("w/changed"), "{change}");
+            assert_eq!(told(&object(&world, "w/r")), json!(["exited", 7, null, null]), "{change}");
+        };
+        for made in ["echo forged >r", "echo forged >>r", "true <>r", "rm -f r", "mv r q", "mv -T . ../q"] {
+            change(made);
+        }
+        for made in ["echo forged >n; mv -f n r", "echo forged >n; ln -f n r", "ln -sf n r", "mkdir r", "ln r q"] {
+            change(made);
+        }
+        // The control: the names beside it can be had, and it can be read.
+        let script = "cat r; echo x >s; mv s t; rm t";
+        world.sh(["-b", "bwrap", "-w", ".", "--result", "r"], script).done().code(0);
+    }
+}
+
+#[test]
+fn a_directory_that_is_closed_at_the_end_has_the_result_and_stays_closed() {
+    for backend in BACKENDS {
+        for script in ["chmod 555 .; exit 7", "{ echo forged >r; } 2>/dev/null; chmod 000 .; exit 7"] {
+            let world = World::new();
+            let options = if backend[2] == "bwrap" { &["-w", ".", "--result", "r"][..] } else { &["--result", "r"] };
+            world.sh(backend.iter().chain(options), script).done().is(7, "", "");
+            let mode = fs::metadata(world.path("w")).expect("directory").permissions().mode() & 0o777;
+            assert_eq!(mode, if script.contains("000") { 0 } else { 0o555 });
+            fs::set_permissions(world.path("w"), Permissions::from_mode(0o755)).expect("mode");
+            assert_eq!(told(&object(&world, "w/r")), json!(["exited", 7, null, null]));
+        }
+    }
+}
+
+#[test]
+fn a_disk_that_the_command_fills_has_room_for_it_or_nothing_of_the_commands() {
+    if !is_root() {
+        return eprintln!("only root can mount: not tried");
+    }
+    for backend in BACKENDS {
+        let world = World::new();
+        let disk = world.dir("disk");
+        let run = |mount: &str, script: &str| {
+            let outside =
+                format!("mount -t tmpfs -o {mount} none \"$1\" && cd \"$1\" && shift && \"$@\"; s=$?; cat r; exit $s");
+            let mut words = vec!["-m", "--propagation", "private", "sh", "-c", &outside, "_"];
+            let (disk, program) = (disk.to_str().expect("text"), program());
+            words.extend([disk, program.to_str().expect("text")]);
+            words.extend(backend);
+            if backend[2] == "bwrap" {
+                words.extend(["-w", "."]);
+            }
+            words.extend(["--result", "r", "--", "sh", "-c", script]);
+            world.call("unshare", words).done()
+        };
+        let script = "{ echo forged >r; dd if=/dev/zero of=fill bs=4k; } 2>/dev/null; exit 7";
+        run("size=256k,mode=777", script).code(7).stdout_has("\"exit_code\":7").stderr("");
+        // No room from the start on: there is nothing then, and above all nothing forged.
+        let full = "{ echo forged >r; dd if=/dev/zero of=fill bs=4k; } 2>/dev/null; exit 7";
+        run("size=4k,mode=777", full).code(7).stdout("").stderr_has("no space left on device");
+    }
+}
+
+#[test]
+fn words_of_the_command_under_a_second_name_do_not_outlive_a_failure() {
+    if !is_root() {
+        return eprintln!("only root can mount: not tried");
+    }
+    let world = World::new();
+    let disk = world.dir("disk");
+    let outside = "mount -t tmpfs -o size=8k,mode=777 none \"$1\" && cd \"$1\" && : >r && ln r s && shift && \"$@\"; \
+        s=$?; ls; exit $s";
+    let (disk, program) = (disk.to_str().expect("text"), program());
+    let mut words = vec!["-m", "--propagation", "private", "sh", "-c", outside, "_", disk];
+    words.extend([program.to_str().expect("text"), "-b", "bwrap", "-w", ".", "--capture", "--result", "r", "--"]);
+    words.extend(["sh", "-c", "echo forged >s; head -c 20000 /dev/zero"]);
+    world.call("unshare", words).done().code(0).stdout("s\n").stderr_has("no space left on device");
+}
+
+#[test]
+fn sigkill_leaves_nothing_of_the_commands() {
+    let world = World::new();
+    let nap = crate::fakes::nap();
+    let script = format!("{{ echo forged >r; }} 2>/dev/null; exec sleep {nap}");
+    let running = world.sh(["-b", "bwrap", "-w", ".", "--result", "r"], &script).spawn();
+    let sleeps = || processes_with(&format!("sleep {nap}")).len() > 1 && world.has("w/r");
+    assert!(eventually(sleeps));
+    running.signal(Signal::SIGKILL);
+    running.done();
+    assert_eq!(world.read("w/r"), "", "as the manual page has it");
+    // The next call takes its place, as it does with an older result.
+    world.run(["-b", "bwrap", "-w", ".", "--result", "r", "true"]).done().is(0, "", "");
+    assert_eq!(told(&object(&world, "w/r")), json!(["exited", 0, null, null]));
+}
+
+#[test]
+fn calls_side_by_side_share_a_name() {
+    let world = World::new();
+    let call = || world.run(["-b", "bwrap", "-w", ".", "--result", "r", "true"]).spawn();
+    for _ in 0..4 {
+        let calls: Vec<_> = (0..8).map(|_| call()).collect();
+        for running in calls {
+            running.done().is(0, "", "");
+        }
+        assert_eq!(told(&object(&world, "w/r")), json!(["exited", 0, null, null]));
+    }
+}
