@@ -198,7 +198,9 @@ impl Place {
                     }
                 };
                 done?;
-                path.map_or(Ok(()), |path| arrived(&directory, &way.name, path))
+                let Some(path) = path else { return Ok(()) };
+                let look = || arrived(&directory, &way.name, path);
+                if held.is_some() { hold::insist(&directory, look) } else { look() }
             }
         }
     }

@@ -391,6 +391,7 @@ mod tests {
                 stdout: Some(9),
                 stderr: None,
                 truncated: true,
+                over: false,
                 too_large: false,
                 captured: Some([b"\xffa\0\xc3".to_vec(), b"e\n".to_vec()]),
             }),
