@@ -340,7 +340,7 @@ fn what_hashes_the_same_does_the_same_under_none() {
         world.run([&none[..], &["--show-hidden", ".other", "--print-policy=toml"]].concat()).done().code(0).out();
     world.write("w/p.toml", &printed);
     world.run(["-q", "--policy", "p.toml", "true"]).done().is(0, "", "");
-    world.write("w/p.toml", &printed.replace("\"default\", ", ""));
+    world.write("w/p.toml", printed.replace("\"default\", ", ""));
     world.run(["-q", "--policy", "p.toml", "true"]).done().refused(125, &["masks"]);
 }
 

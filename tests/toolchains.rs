@@ -14,8 +14,8 @@ const BESIDE: &[(&str, &[&str], &[&str])] = &[
     ),
     (
         "node",
-        &[".nvm/alias/default", ".volta/bin/node", ".local/share/fnm/aliases", "n/bin/node", ".npm/_cacache/x"],
-        &[".npmrc", ".yarnrc.yml", ".npm/_logs/x", ".ssh/id", "plain"],
+        &[".nvm/alias/default", ".volta/bin/node", ".local/share/fnm/aliases", "n/bin/node"],
+        &[".npmrc", ".yarnrc.yml", ".npm/_cacache/x", ".ssh/id", "plain"],
     ),
     (
         "python",
@@ -200,15 +200,9 @@ fn npm_installs_from_its_cache() {
             "integrity": format!("sha512-{digest}")}}});
     world.write("w/package-lock.json", lock.to_string());
     let install = "npm ci -s --offline && node -p 'require(\"dep\")'";
-    let before = fs::read_dir(world.path("home/.npm")).unwrap().count();
-    world.sh(["-p", "build"], install).done().code(1).stdout("");
-    world.sh(["-p", "node", "-p", "build"], install).done().is(0, "from the cache\n", "");
-    // To add to it is another matter.
-    let change = "touch ~/.npm/_cacache/new";
-    assert_ne!(world.sh(["-p", "node"], change).done().code, Some(0));
-    assert_eq!(fs::read_dir(world.path("home/.npm")).unwrap().count(), before);
-    world.sh(["-p", "node", "-w", "~/.npm/_cacache"], change).done().is(0, "", "");
-    assert!(world.has("home/.npm/_cacache/new"));
+    // Its cache inside is one of its own, which it can write to and which is empty.
+    world.sh(["-p", "node", "-p", "build"], &format!("mkdir -p ~/.npm/_cacache/tmp && {install}")).done().code(1).stdout("");
+    world.sh(["-p", "node", "-p", "build", "-w", "~/.npm"], install).done().is(0, "from the cache\n", "");
 }
 
 #[test]
