@@ -31,7 +31,8 @@ lie below the working directory and grants (see '--show-hidden'). Nothing that w
 outlives the run.
 
 Everything else passes unchanged: the bytes of the arguments, standard input, output and error, \
-signals, the terminal, the exit status.
+signals, the terminal, the exit status. A directory as one of the three streams is refused, and so is a socket that leads \
+past the sandbox's network, as inetd passes them: put a pipe in between ('| cat'), or give '--net host'.
 
 Options end at the first word that is not one; '--' is optional, and there are no subcommands. Of a \
 single setting the last value counts, lists add up. What was asked for is enforced, or nothing is \
@@ -138,8 +139,8 @@ pub(super) const TEXTS: &[Text] = &[
             everything in it. A missing PATH is an error. A read grant inside a write grant is \
             read-only, in whatever order they were typed. A Unix socket or FIFO inside it can \
             still be used ('--deny-socket' closes one). What a wider grant, such as '--read /', does not \
-            show: /run, and well-known places of secrets (~/.ssh, ~/.aws, /etc/shadow and \
-            more); a grant of the place itself does. /proc and /dev are always the sandbox's \
+            show: /run, what the kernel tells of the host's processes below /sys, and well-known places of secrets (~/.ssh, \
+            ~/.aws, /etc/shadow and more); a grant of the place itself does. A link to such a place grants nothing: name the place. /proc and /dev are always the sandbox's \
             own; single devices can be granted, by '--write'. Repeatable.",
         default: "none",
     },
@@ -316,8 +317,9 @@ pub(super) const TEXTS: &[Text] = &[
     Text {
         id: "kill-after",
         short: "Grace between a termination signal and SIGKILL",
-        long: "How long COMMAND may take to end after a termination signal: one that was sent to sandbox-run and forwarded, \
-            or that of a limit; then SIGKILL ends everything inside. A duration as with '--timeout'.",
+        long: "How long COMMAND may take to end after SIGTERM, which was sent to sandbox-run and forwarded, \
+            or the signal of a limit; then SIGKILL ends everything inside. A duration as with '--timeout'. SIGHUP, SIGINT and \
+            SIGQUIT are forwarded as well and start no such time.",
         default: "2s",
     },
     Text {
@@ -385,7 +387,8 @@ pub(super) const TEXTS: &[Text] = &[
         short: "Standard output and error together",
         long: "How much standard output and standard error together may come to, as a size (see '--memory'); 0 is nothing at all. \
             So many bytes are passed on exactly, the first ones; '--output-overflow' says what becomes of the rest. Both are \
-            then pipes to sandbox-run instead of the caller's own: no terminals, and COMMAND may hold lines back until it ends.",
+            then pipes to sandbox-run instead of the caller's own: no terminals, and COMMAND may hold lines back until it ends. What it \
+            writes to /dev/tty, where it has the caller's terminal as standard input, does not count.",
         default: "none",
     },
     Text {
@@ -402,7 +405,7 @@ pub(super) const TEXTS: &[Text] = &[
         short: "Keep descriptor N open for the command",
         long: "Keep descriptor N of the caller, 3 or higher, open for COMMAND under the same \
             number; it must be open. Otherwise only 0, 1 and 2 cross. What an open descriptor \
-            leads to is within reach, whatever else is forbidden. Repeatable.",
+            leads to is within reach, whatever else is forbidden; a socket leads to the network in which it was made. Repeatable.",
         default: "none",
     },
     Text {

@@ -122,7 +122,7 @@ fn step(view: &View, at: &Path) -> Step {
         Rule::Own(Own::Home | Own::Shared | Own::SecondTmp) if view.leads_on(at) => Thing::Private,
         Rule::Link { .. } | Rule::Folder | Rule::Own(Own::Home | Own::Shared | Own::SecondTmp) => made(),
         Rule::Own(Own::Proc | Own::Dev) => Thing::System,
-        Rule::Hidden | Rule::Secret | Rule::Mask | Rule::DenySocket => Thing::Hidden,
+        Rule::Own(Own::Nothing) | Rule::Hidden | Rule::Secret | Rule::Mask | Rule::DenySocket => Thing::Hidden,
         Rule::System { from, small } => {
             let below = at.strip_prefix(place).unwrap_or(Path::new(""));
             return on_host(&if itself { from.clone() } else { from.join(below) }, *small);

@@ -67,6 +67,7 @@ fn word(rule: &Rule) -> (&'static str, &'static str) {
         Rule::Own(Own::Shared | Own::SecondTmp) => {
             ("private", "a private directory, empty at the start and gone afterwards")
         }
+        Rule::Own(Own::Nothing) => ("own-empty", "empty in every view: it tells of the caller"),
         Rule::Own(Own::Home) => ("private-home", "a private HOME, empty at the start and gone afterwards"),
         Rule::Hidden => ("hidden-name", "a name that begins with a dot, below a wider grant or the working directory"),
         Rule::Secret => ("secret", "a well-known place of secrets or control sockets, below a wider grant"),

@@ -52,29 +52,68 @@ pub const RESERVED: &[&str] = &["/proc", "/dev"];
 /// Parts of `/proc` that set the machine, for whoever has root's user id, whatever capabilities it lacks.
 pub const MACHINE: &[&str] = &["/proc/bus", "/proc/fs", "/proc/irq", "/proc/mtrr", "/proc/sys", "/proc/sysrq-trigger"];
 
+/// Files of `/proc` that no namespace holds and that tell of the caller: empty in every view.
+pub const CALLERS: &[&str] = &["/proc/key-users", "/proc/keys"];
+
 /// A directory of ordinary files inside [`RESERVED`]: private like `/tmp`, what lies below can be granted.
 pub const SHARED: &str = "/dev/shm";
 
-/// Where control sockets of the host lie, from the root; hidden below a grant of the whole host.
-pub const RUNTIME: &[&str] = &["run", "var/run"];
+/// What leads to the host's processes, from the root: hidden below any wider grant. What it is, for whoever asks.
+pub const RUNTIME: &[(&str, &str)] = &[
+    ("run", "control sockets"),
+    ("var/run", "control sockets"),
+    ("sys/fs/bpf", "programs and tables in the kernel"),
+    ("sys/fs/pstore", "messages of crashes"),
+    ("sys/kernel/debug", "the kernel's view of all processes"),
+    ("sys/kernel/tracing", "the kernel's view of all processes"),
+];
 
 /// What only root can read, from the root: hidden like [`SECRETS`], since the caller may be root.
 pub const ROOT_SECRETS: &[(&str, &str)] = &[
-    ("etc/shadow", "password hashes"),
-    ("etc/shadow-", "password hashes"),
+    ("etc/NetworkManager/system-connections", "passwords of networks"),
+    ("etc/apt/auth.conf", "repository passwords"),
+    ("etc/apt/auth.conf.d", "repository passwords"),
+    ("etc/credstore", "credentials of services"),
+    ("etc/credstore.encrypted", "credentials of services"),
+    ("etc/cryptsetup-keys.d", "keys of disks"),
     ("etc/gshadow", "password hashes"),
     ("etc/gshadow-", "password hashes"),
-    ("etc/ssl/private", "private keys"),
+    ("etc/ipsec.d/private", "private keys"),
+    ("etc/ipsec.secrets", "passwords of networks"),
+    ("etc/krb5.keytab", "keys of this host"),
+    ("etc/kubernetes/admin.conf", "cluster credentials"),
+    ("etc/kubernetes/pki", "private keys"),
+    ("etc/letsencrypt", "private keys"),
+    ("etc/openvpn", "private keys"),
+    ("etc/pki/tls/private", "private keys"),
+    ("etc/ppp/chap-secrets", "passwords of networks"),
+    ("etc/ppp/pap-secrets", "passwords of networks"),
+    ("etc/shadow", "password hashes"),
+    ("etc/shadow-", "password hashes"),
+    ("etc/ssh/ssh_host_dsa_key", "private keys"),
     ("etc/ssh/ssh_host_ecdsa_key", "private keys"),
     ("etc/ssh/ssh_host_ed25519_key", "private keys"),
     ("etc/ssh/ssh_host_rsa_key", "private keys"),
+    ("etc/ssl/private", "private keys"),
+    ("etc/wireguard", "private keys"),
+    ("etc/wpa_supplicant", "passwords of networks"),
+    ("var/backups/gshadow.bak", "password hashes"),
+    ("var/backups/passwd.bak", "password hashes"),
+    ("var/backups/shadow.bak", "password hashes"),
+    ("var/lib/iwd", "passwords of networks"),
+    ("var/lib/kubelet/pki", "private keys"),
+    ("var/lib/samba/private", "password hashes"),
+    ("var/lib/sss", "password hashes"),
+    ("var/lib/systemd/credential.secret", "credentials of services"),
+    ("var/spool/cron", "commands of all users, passwords included"),
 ];
 
 /// Places that hold credentials, each with what they are. Below HOME they are known by path and hidden under any wider grant;
-/// elsewhere the scan finds them, at any depth of a grant. A grant of the place itself shows it. One `*` at the end of a name
+/// elsewhere the scan finds them, at any depth of a grant. A grant of the place itself shows it. One `*` in the last name
 /// stands for any text; names of the default list, such as `.env.example`, are never meant.
 ///
-/// With `~/` in front a place is one in HOME only: elsewhere the name belongs to settings that a project cannot do without.
+/// With `./` in front a place is one that people commit with a project: git's word shows it like any other hidden name, where
+/// git has the very content. Whoever sees the repository reads that anyway, and the project cannot do without.
 ///
 /// Only names with a dot in front, or below one: by other names (`credentials.json`, `id_rsa`) go as many examples and test
 /// data as secrets, and an empty file in their place would break what is tested.
@@ -99,7 +138,6 @@ pub const SECRETS: &[(&str, &str)] = &[
     (".config/glab-cli", "tokens of the GitLab client"),
     (".config/hub", "tokens of the GitHub client"),
     (".npmrc", "registry tokens"),
-    ("~/.yarnrc.yml", "registry tokens"),
     (".pypirc", "registry passwords"),
     (".cargo/credentials", "registry tokens"),
     (".cargo/credentials.toml", "registry tokens"),
@@ -107,12 +145,12 @@ pub const SECRETS: &[(&str, &str)] = &[
     (".composer/auth.json", "registry tokens"),
     (".m2/settings.xml", "repository passwords"),
     (".m2/settings-security.xml", "repository passwords"),
-    ("~/.gradle/gradle.properties", "repository passwords"),
+    (".gradle/gradle.properties", "repository passwords"),
     (".terraform.d/credentials.tfrc.json", "cloud credentials"),
     (".boto", "cloud credentials"),
     (".s3cfg", "cloud credentials"),
     (".oci", "cloud credentials"),
-    (".fly", "cloud credentials"),
+    (".fly/config.yml", "cloud credentials"),
     (".databrickscfg", "cloud credentials"),
     (".config/doctl", "cloud credentials"),
     (".config/rclone", "cloud credentials"),
@@ -157,7 +195,6 @@ pub const SECRETS: &[(&str, &str)] = &[
     (".Renviron", "passwords and tokens of a session"),
     (".dockercfg", "registry credentials"),
     (".kubeconfig", "cluster credentials"),
-    ("~/.bundle/config", "registry passwords"),
     (".config/hcloud", "cloud credentials"),
     (".config/helm/registry", "registry credentials"),
     (".config/scaleway", "cloud credentials"),
@@ -170,13 +207,52 @@ pub const SECRETS: &[(&str, &str)] = &[
     (".serverlessrc", "cloud credentials"),
     (".rclone.conf", "cloud credentials"),
     (".smbcredentials", "passwords of hosts"),
+    (".msmtprc", "mail and passwords"),
+    (".config/msmtp", "mail and passwords"),
+    (".mbsyncrc", "mail and passwords"),
+    (".config/isyncrc", "mail and passwords"),
+    (".fetchmailrc", "mail and passwords"),
+    (".offlineimaprc", "mail and passwords"),
+    (".mylogin.cnf", "database passwords"),
+    (".pki/nssdb", "private keys"),
+    (".vnc/passwd", "passwords"),
+    (".local/share/kwalletd", "passwords"),
+    (".config/1Password", "passwords"),
+    (".1password", "access to an agent of passwords or keys"),
+    (".bitwarden-ssh-agent.sock", "access to an agent of passwords or keys"),
+    (".cache/keyring-*", "access to an agent of passwords or keys"),
+    (".colima", "access to containers or an editor on the host"),
+    (".rd/docker.sock", "access to containers or an editor on the host"),
+    (".local/share/containers/podman", "access to containers or an editor on the host"),
+    (".emacs.d/server", "access to containers or an editor on the host"),
+    (".gemini", "tokens of an assistant"),
+    (".config/github-copilot", "tokens of an assistant"),
+    (".ethereum", "a wallet"),
+    (".config/solana", "a wallet"),
+    (".config/BraveSoftware", "sessions and passwords of a browser"),
+    (".config/microsoft-edge", "sessions and passwords of a browser"),
+    (".cloudflared", "cloud credentials"),
+    (".viminfo", "what was typed, passwords included"),
+    (".lesshst", "what was typed, passwords included"),
+    (".local/state/nvim", "what was typed, passwords included"),
+    (".local/share/fish/fish_history", "what was typed, passwords included"),
+    (".idea/dataSources*", "database passwords"),
+    (".idea/webServers.xml", "passwords of hosts"),
+    (".idea/workspace.xml", "variables of a session, tokens included"),
+    (".terraform/terraform.tfstate", "cloud credentials"),
+    (".direnv/*.env", "passwords and tokens of a shell"),
+    ("./.bundle/config", "registry passwords"),
+    ("./.devcontainer/*.env", "passwords and tokens of an application"),
+    ("./.mvn/settings.xml", "repository passwords"),
+    ("./.yarnrc", "registry tokens"),
+    ("./.yarnrc.yml", "registry tokens"),
 ];
 
 /// So many directories a place of [`SECRETS`] has at most above its last name.
-pub const DEEPEST_SECRET: usize = 2;
+pub const DEEPEST_SECRET: usize = 3;
 
-/// Begins a place of [`SECRETS`] that is one in HOME only.
-pub const HOME: &str = "~/";
+/// Begins a place of [`SECRETS`] that is often committed.
+pub const COMMITTED: &str = "./";
 
 /// Directories below HOME in which toolchains and package managers keep what they have fetched: a hundred thousand files, full of
 /// hidden names that the tools themselves need, and no secret but those of [`SECRETS`]. Under the default list a grant of one is
@@ -235,19 +311,36 @@ pub const TOOLS: &[&str] = &[
     "sdk",
 ];
 
+/// What is known of a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Secret {
+    /// What is in it.
+    pub what: &'static str,
+    /// Whether it is often committed, with nothing secret in it.
+    pub committed: bool,
+}
+
 /// What [`SECRETS`] says of `name` in `directory`: what is in it, or nothing.
 #[must_use]
-pub fn secret(directory: &Path, name: &OsStr) -> Option<&'static str> {
+pub fn secret(directory: &Path, name: &OsStr) -> Option<Secret> {
     let fits = |place: &str| {
         let mut parts = place.rsplit('/');
         let last = parts.next().unwrap_or_default();
         let above = directory.ancestors().map(Path::file_name);
-        !place.starts_with(HOME)
-            && hidden::matches(last, name.as_encoded_bytes())
+        hidden::matches(last, name.as_encoded_bytes())
             && parts.zip(above).all(|(part, above)| above.is_some_and(|above| above == part))
     };
-    let (_, what) = SECRETS.iter().find(|(place, _)| fits(place))?;
-    (!hidden::is_default(name)).then_some(what)
+    let found = SECRETS.iter().find_map(|(place, what)| {
+        let bare = place.trim_start_matches(COMMITTED);
+        fits(bare).then_some(Secret { what, committed: bare.len() < place.len() })
+    })?;
+    (!hidden::is_default(name)).then_some(found)
+}
+
+/// The well-known secret that `path` is or lies in, as far as names tell.
+#[must_use]
+pub fn secret_above(path: &Path) -> Option<(&Path, Secret)> {
+    path.ancestors().find_map(|at| Some((at, secret(at.parent()?, at.file_name()?)?)))
 }
 
 #[cfg(test)]
@@ -275,6 +368,11 @@ mod tests {
             ("/w/.cargo", "config.toml", false),
             ("/w/.local/share", "keyrings", true),
             ("/w/share", "keyrings", false),
+            ("/w/.local/share/fish", "fish_history", true),
+            ("/w/.cache", "keyring-Xy12", true),
+            ("/w/.devcontainer", "dev.env", true),
+            ("/w/devcontainer", "dev.env", false),
+            ("/w", ".yarnrc.yml", true),
         ] {
             assert_eq!(secret(Path::new(directory), OsStr::new(name)).is_some(), expected, "{directory} {name}");
         }
@@ -284,10 +382,10 @@ mod tests {
     fn every_secret_is_below_a_dot_once_and_off_the_default_list() {
         let mut seen = std::collections::BTreeSet::new();
         for (place, what) in SECRETS {
-            assert!(seen.insert(place), "{place} twice");
-            assert!(place.trim_start_matches(HOME).starts_with('.') && !what.is_empty(), "{place}");
+            assert!(seen.insert(place.trim_start_matches(COMMITTED)), "{place} twice");
+            assert!(place.trim_start_matches(COMMITTED).starts_with('.') && !what.is_empty(), "{place}");
             assert!(!hidden::is_default(OsStr::new(place)), "{place}");
-            assert!(place.trim_start_matches(HOME).matches('/').count() <= DEEPEST_SECRET, "{place}");
+            assert!(place.trim_start_matches(COMMITTED).matches('/').count() <= DEEPEST_SECRET, "{place}");
         }
     }
 }

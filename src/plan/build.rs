@@ -2,7 +2,6 @@
 //!
 //! Resolves each written path once; whatever is added names no link.
 
-use std::collections::BTreeSet;
 use std::io;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Component, Components, Path, PathBuf};
@@ -14,6 +13,7 @@ use super::base;
 use super::env::{Jobserver, jobserver};
 use super::hidden::{self, Ground, Scan, Told};
 use super::links::{Link, Walk, asks_for_directory, beyond, reason, walk, walk_from};
+use super::secrets::{self, Secrets};
 use super::target::{Needed, Target};
 use super::view::{FileKind, Own, Rule, View};
 use crate::error::{Error, Kind, Result};
@@ -45,6 +45,8 @@ pub(super) struct Builder<'a> {
     pub absent: Vec<PathBuf>,
     /// Protects of what does not exist in a write grant: see [`super::Plan::unprotected`].
     pub unprotected: Vec<(PathBuf, Origin)>,
+    /// Where this host has secrets.
+    secrets: Secrets,
 }
 
 /// `~` and relative paths made absolute; links and `..` stay.
@@ -90,6 +92,7 @@ impl<'a> Builder<'a> {
             warnings: Vec::new(),
             absent: Vec::new(),
             unprotected: Vec::new(),
+            secrets: Secrets::of(host),
         }
     }
 
@@ -166,6 +169,7 @@ impl<'a> Builder<'a> {
                 }
             }));
         }
+        self.secrets.refuse_led(&path, &found, &refuse)?;
         self.add(&found, rule);
         Ok(())
     }
@@ -226,6 +230,7 @@ impl<'a> Builder<'a> {
         if !found.metadata.file_type().is_socket() {
             return Err(refuse("not a socket"));
         }
+        self.secrets.refuse_led(&path, &found, &refuse)?;
         self.add(&found, Rule::AllowSocket);
         Ok(())
     }
@@ -301,7 +306,7 @@ impl<'a> Builder<'a> {
     /// What is there without anybody asking.
     pub fn defaults(&mut self) -> Result<()> {
         self.system();
-        let places = self.secret_places();
+        let places = self.secrets.places();
         self.start_directory(&places)?;
         self.home();
         for place in &places {
@@ -319,6 +324,11 @@ impl<'a> Builder<'a> {
                     let rule = Rule::System { from: path.to_owned(), small: false };
                     self.view.add(path, rule, FileKind::of(&metadata));
                 }
+            }
+        }
+        for path in base::CALLERS.iter().map(Path::new) {
+            if std::fs::symlink_metadata(path).is_ok() {
+                self.view.add(path, Rule::Own(Own::Nothing), FileKind::File);
             }
         }
         if !self.view.shows(Path::new("/var/tmp")) {
@@ -432,10 +442,11 @@ impl<'a> Builder<'a> {
     }
 
     /// The working directory, read-only, unless a rule speaks of it.
-    fn start_directory(&mut self, secrets: &[Secret]) -> Result<()> {
+    fn start_directory(&mut self, secrets: &[secrets::Place]) -> Result<()> {
         let workdir = self.workdir;
-        let typed_below = |place: &Path| self.view.decides(workdir).is_some_and(|(at, _)| at.starts_with(place));
-        if let Some(place) = secrets.iter().find(|place| workdir.starts_with(&place.end) && !typed_below(&place.end)) {
+        if let Some(place) =
+            secrets.iter().find(|place| workdir.starts_with(&place.end) && !self.typed_below(&place.end, workdir))
+        {
             return Err(Error::text(
                 Kind::Policy,
                 format!(
@@ -469,6 +480,11 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
+    /// Whether a rule shows `path`, in a place of secrets, or something below that place that it lies in.
+    fn typed_below(&self, place: &Path, path: &Path) -> bool {
+        self.view.decides(path).is_some_and(|(at, _)| at.starts_with(place))
+    }
+
     /// A private home, unless a grant or the working directory shows the real one.
     fn home(&mut self) {
         let Some(home) = &self.host.home else { return };
@@ -490,40 +506,6 @@ impl<'a> Builder<'a> {
             self.links(&links);
             self.view.add(&end, Rule::Own(Own::Home), FileKind::Directory);
         }
-    }
-
-    /// Well-known places of secrets and control sockets that exist on this host.
-    fn secret_places(&self) -> Vec<Secret> {
-        let mut places = Vec::new();
-        let mut look = |directory: &Path, name: &str, what: &'static str| {
-            // Most do not exist: one look each.
-            if std::fs::symlink_metadata(directory.join(name)).is_ok()
-                && let Ok(found) = walk_from(directory, Path::new(name))
-            {
-                places.push(Secret { kind: FileKind::of(&found.metadata), end: found.end, what });
-            }
-        };
-        // HOME is the caller's word; the user database may know another home, in which the same secrets lie.
-        let listed = self.host.listed_home();
-        let homes: BTreeSet<PathBuf> =
-            self.host.home.iter().chain(&listed).filter_map(|home| walk(home).ok()).map(|found| found.end).collect();
-        for home in homes {
-            for (name, what) in base::SECRETS {
-                look(&home, name.strip_prefix(base::HOME).unwrap_or(name), what);
-            }
-        }
-        if let Some(cargo) = self.host.variable("CARGO_HOME").and_then(|cargo| walk(Path::new(cargo)).ok()) {
-            for name in ["credentials", "credentials.toml"] {
-                look(&cargo.end, name, "registry tokens");
-            }
-        }
-        for (name, what) in base::ROOT_SECRETS {
-            look(Path::new("/"), name, what);
-        }
-        for name in base::RUNTIME {
-            look(Path::new("/"), name, "control sockets");
-        }
-        places
     }
 
     /// The terminal that the target shares with us, under the one name that programs find it by: `/dev/pts` is its own.
@@ -561,6 +543,19 @@ impl<'a> Builder<'a> {
             }
             if self.view.shows(at) {
                 continue;
+            }
+            // Whoever wrote the script or the link would have chosen what is shown.
+            if let Some((place, what)) = self.secrets.above(at) {
+                return Err(Error::text(
+                    Kind::Hidden,
+                    format!(
+                        "cannot find '{}': '{}' exists on the host and is hidden: '{}' holds {what}",
+                        target.word.display(),
+                        at.display(),
+                        place.display()
+                    ),
+                )
+                .hint(format!("--read '{}' shows this file", at.display())));
             }
             match needed {
                 Needed::Link { at, text } => {
@@ -635,12 +630,4 @@ fn place(path: &Path) -> std::result::Result<Place, &'static str> {
         return Err("a link that leads nowhere");
     }
     Ok(Place { links: found.links, path: found.end.join(rest), first })
-}
-
-/// A place of secrets on this host.
-struct Secret {
-    /// Without links.
-    end: PathBuf,
-    kind: FileKind,
-    what: &'static str,
 }

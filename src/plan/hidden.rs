@@ -78,7 +78,8 @@ impl Ground {
             // Whoever lists names means those in HOME, too.
             match home.map(Path::to_owned) {
                 Some(home) if !names.default => drop(roots.insert(home)),
-                home => rest.extend(home.filter(shown)),
+                // HOME may be the root: all else would wait for what lies nearest below it.
+                home => rest.extend(home.filter(|home| home != root && shown(home))),
             }
             closed.extend(far_mounts());
             let mut top: Vec<_> =

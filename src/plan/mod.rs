@@ -13,6 +13,8 @@ pub mod hidden;
 mod image;
 pub mod links;
 pub mod resolve;
+mod secrets;
+mod streams;
 pub mod target;
 pub mod trace;
 mod tracked;

@@ -13,6 +13,7 @@ use super::build::Builder;
 use super::env::{self, Inputs, Jobserver};
 use super::hidden::Scan;
 use super::links::{reason, walk};
+use super::streams::{self, Streams};
 use super::target::{Search, Target};
 use super::trace::{self, Trace, Tracing};
 use super::view::{Own, Rule, View};
@@ -69,11 +70,10 @@ pub fn resolve(
     let path = target::path_entries(host.variable("PATH"));
     let word = argv.first().ok_or_else(|| Error::text(Kind::Usage, "cannot run anything: no command given"))?;
     let has_view = backend.has_view();
-    let scope_sockets = has_view && policy.network == Network::Host;
+    let streams = if has_view { streams::look(host)? } else { Streams::default() };
+    // A socket on a standard stream belongs to the host's network, and with it to its abstract names.
+    let scope_sockets = has_view && (policy.network == Network::Host || streams.open.is_some());
 
-    if has_view {
-        refuse_directories(host)?;
-    }
     let mut builder = Builder::new(host, &workdir);
     if has_view {
         builder.rules(policy)?;
@@ -99,11 +99,12 @@ pub fn resolve(
     warnings.extend(heeded);
 
     let mut lost = lost(attempt, scope_sockets);
+    lost.extend(streams.lost(policy.network));
     if let Some(what) = reopened(host, policy.keep_fds.keys()).filter(|_| has_view) {
         lost.push((Protection::FilesWrite, what.into()));
     }
     let Bounds { limits, cgroup, procs_by_rlimit } = Bounds::find(policy, backend, host, attempt, &view, &mut lost);
-    let gaps = gap::gaps(policy, backend, &lost)?;
+    let gaps = gap::gaps(policy, backend, &lost).map_err(|error| streams.hint(error, policy.network))?;
     let environment = environment(policy, host, has_view.then_some(&view), &workdir)?;
     warnings.extend(environment.warnings.iter().cloned());
     notes.extend(environment.notes.iter().cloned());
@@ -132,7 +133,7 @@ pub fn resolve(
         environment,
         network: policy.network,
         host_processes: attempt.host_processes,
-        scope_sockets: scope_sockets && !lost.iter().any(|(which, _)| *which == Protection::Sockets),
+        scope_sockets: has_view && !lost.iter().any(|(which, _)| *which == Protection::Sockets),
         new_session: new_session(policy, host),
         keep_fds: keep_fds(policy, host, &mut warnings)?,
         kill_after: policy.kill_after,
@@ -246,7 +247,9 @@ fn lost(attempt: Attempt, scope_sockets: bool) -> Lost {
     if scope_sockets && !sys::landlock::scopes(sys::landlock::version()) {
         lost.push((
             Protection::Sockets,
-            "abstract sockets of the host stay reachable with --net host on a kernel without Landlock ABI 6".into(),
+            "abstract sockets of the host stay reachable with --net host, and by a Unix socket as a standard stream, on a \
+             kernel without Landlock ABI 6"
+                .into(),
         ));
     }
     lost
@@ -279,21 +282,6 @@ fn new_session(policy: &Policy, host: &Host) -> bool {
         NewSession::Never => false,
         NewSession::Auto => !host.terminals.contains(&true),
     }
-}
-
-/// A directory on a standard stream would open the host's whole tree by `..`.
-fn refuse_directories(host: &Host) -> Result<()> {
-    let names = ["standard input", "standard output", "standard error"];
-    for ((number, name), closed) in (0..).zip(names).zip(host.inherited.closed) {
-        if !closed && sys::fd::is_directory(number) {
-            return Err(Error::text(
-                Kind::Policy,
-                format!("cannot pass {name} on: it is a directory, and leads to everything around it"),
-            )
-            .hint("--keep-fd passes a directory on purpose"));
-        }
-    }
-    Ok(())
 }
 
 /// The descriptors that cross; each must be open.

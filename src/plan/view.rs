@@ -154,6 +154,8 @@ pub enum Own {
     SecondTmp,
     /// The private home.
     Home,
+    /// An empty file in `/proc`.
+    Nothing,
 }
 
 impl Rule {
@@ -412,7 +414,9 @@ impl View {
                     // It holds only the directories that lead to deeper grants.
                     ops.push(MountOp::Tmpfs { at, mode: MASK_MODE, size: MASK_SIZE });
                 }
-                Rule::Hidden | Rule::Secret | Rule::Mask | Rule::DenySocket => ops.push(MountOp::EmptyFile { at }),
+                Rule::Own(Own::Nothing) | Rule::Hidden | Rule::Secret | Rule::Mask | Rule::DenySocket => {
+                    ops.push(MountOp::EmptyFile { at });
+                }
                 Rule::System { from, small: true } if on_own => ops.push(MountOp::Copy { from: from.clone(), at }),
                 Rule::System { from, small: _ } => ops.push(bind(from, false)),
                 Rule::Pin | Rule::Write => ops.push(bind(&at, true)),

@@ -239,6 +239,50 @@ pub fn is_directory(number: RawFd) -> bool {
     fstat(fd).is_ok_and(|found| SFlag::from_bits_truncate(found.st_mode) & SFlag::S_IFMT == SFlag::S_IFDIR)
 }
 
+/// What kind of socket a descriptor is, as far as it matters where it leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Socket {
+    /// IPv4 or IPv6: of the network namespace in which it was made.
+    Internet,
+    /// A Unix stream with somebody at the other end.
+    Connected,
+    /// Any other Unix socket: it can be sent from or connected to whoever has a name.
+    Open,
+    /// Of another family.
+    Other,
+}
+
+/// The kind of socket that `number` is, if it is one.
+#[must_use]
+pub fn socket(number: RawFd) -> Option<Socket> {
+    use nix::sys::socket::{SockType, SockaddrStorage, getpeername, getsockopt, sockopt};
+    if !is_open(number) {
+        return None;
+    }
+    // SAFETY: open just now, and this program has one thread.
+    let fd = unsafe { BorrowedFd::borrow_raw(number) };
+    // Whatever is no socket has no type.
+    let kind = getsockopt(&fd, sockopt::SockType).ok()?;
+    Some(match family(fd) {
+        Some(libc::AF_INET | libc::AF_INET6) => Socket::Internet,
+        Some(libc::AF_UNIX) => {
+            let connected = getpeername::<SockaddrStorage>(number).is_ok();
+            if connected && kind != SockType::Datagram { Socket::Connected } else { Socket::Open }
+        }
+        Some(_) | None => Socket::Other,
+    })
+}
+
+/// The address family of a socket.
+fn family(socket: BorrowedFd) -> Option<libc::c_int> {
+    let mut family: libc::c_int = 0;
+    let mut size = libc::socklen_t::try_from(size_of::<libc::c_int>()).ok()?;
+    let (number, value) = (socket.as_raw_fd(), (&raw mut family).cast());
+    // SAFETY: the kernel writes at most `size` bytes to `family`, which has as many.
+    let answer = unsafe { libc::getsockopt(number, libc::SOL_SOCKET, libc::SO_DOMAIN, value, &raw mut size) };
+    (answer == 0).then_some(family)
+}
+
 /// How many bytes can be read from a pipe right now.
 pub fn unread(pipe: BorrowedFd) -> io::Result<u64> {
     let mut count: libc::c_int = 0;

@@ -228,8 +228,9 @@ fn page() -> Result<Vec<u8>> {
     for (reason, names) in DEFAULT_SHOWN {
         roff.control("TP", []).text([roman(*reason)]).text([roman(names.join(", "))]);
     }
-    roff.control("PP", [])
-        .text([roman("Well-known secrets, hidden also below the names above; ~/ means in HOME only:")]);
+    roff.control("PP", []).text([roman(
+        "Well-known secrets, hidden also below the names above; with ./ in front, unless git has the very content:",
+    )]);
     for (what, places) in secrets() {
         roff.control("TP", []).text([roman(what)]).text([roman(places.join(", "))]);
     }

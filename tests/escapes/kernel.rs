@@ -130,3 +130,20 @@ fn a_setuid_program_gives_nothing() {
     as_user(&read).is(0, "s3cret", "");
     as_user(&[&[sandbox_run, "-r", &o, "--"], &read[..]].concat()).code(1).stdout("").stderr_has("Permission denied");
 }
+
+#[test]
+fn keys_of_the_caller_are_not_listed() {
+    let world = World::new();
+    let read =
+        "cat /proc/keys /proc/key-users; for f in /proc/keys /proc/key-users; do echo x 2>/dev/null >$f; done; true";
+    for options in [&[][..], &["-w", "."], &["-q", "-r", "/"], &["--net", "host"], &["-q", "-w", "/"]] {
+        let done = world.sh(options.iter().copied(), read).done().code(0).stdout("");
+        assert!(!done.stderr.contains("No such file"), "{}", done.stderr);
+    }
+    let outside = world.call("cat", ["/proc/keys", "/proc/key-users"]).done();
+    if fs::metadata("/proc/keys").is_ok() {
+        assert!(outside.code(0).out().lines().count() > 1, "the control");
+    } else {
+        crate::harness::skip("keys", "this kernel has no keys to list");
+    }
+}

@@ -8,6 +8,8 @@ mod kernel;
 mod later;
 mod launcher;
 mod processes;
+mod secrets;
+mod streams;
 mod terminals;
 
 use crate::harness::{Call, World, find};

@@ -197,7 +197,9 @@ impl<'a> Search<'a> {
             tree = Some(self.worktrees.at(&place.path));
         }
         for (name, what) in names {
-            let secret = matches!(what, What::Hide) && self.is_secret(place, &name);
+            // What is often committed is as secret as any hidden name: git's word counts.
+            let secret =
+                matches!(what, What::Hide) && self.secret(place, &name).is_some_and(|secret| !secret.committed);
             let dotted = is_dotted(&name);
             let path = place.path.join(name);
             if self.ground.decided.contains(path.as_os_str()) {
@@ -232,10 +234,10 @@ impl<'a> Search<'a> {
         let hidden = if place.entered {
             !self.names.listed.contains(name)
         } else if self.secrets_only {
-            (dotted || place.below_dot.is_some()) && self.is_secret(place, name)
+            (dotted || place.below_dot.is_some()) && self.secret(place, name).is_some()
         } else {
             // What is not listed is hidden; what lies below something listed can be a secret by its place.
-            (dotted && !self.names.contains(name)) || (place.below_dot.is_some() && self.is_secret(place, name))
+            (dotted && !self.names.contains(name)) || (place.below_dot.is_some() && self.secret(place, name).is_some())
         };
         if hidden {
             return Some(if kind.is_symlink() { What::Link } else { What::Hide });
@@ -247,8 +249,8 @@ impl<'a> Search<'a> {
         enter.then(|| What::Enter { slow: SLOW.iter().any(|slow| name == *slow) })
     }
 
-    /// Whether a secret goes by this name here, and nobody listed it.
-    fn is_secret(&self, place: &Place, name: &OsStr) -> bool {
-        base::secret(&place.path, name).is_some() && !self.names.listed.contains(name)
+    /// The secret that goes by this name here, unless somebody listed it.
+    fn secret(&self, place: &Place, name: &OsStr) -> Option<base::Secret> {
+        base::secret(&place.path, name).filter(|_| !self.names.listed.contains(name))
     }
 }

@@ -101,10 +101,11 @@ impl Worktrees {
     }
 }
 
-/// Whether `name` or a directory on the way to it, from `top`, is a well-known secret.
+/// Whether `name` or a directory on the way to it, from `top`, is a well-known secret that git's word does not show.
 fn is_secret(top: &Path, name: &Path) -> bool {
     name.ancestors().any(|part| {
         let path = top.join(part);
-        path.parent().zip(part.file_name()).is_some_and(|(directory, name)| base::secret(directory, name).is_some())
+        let secret = path.parent().zip(path.file_name()).and_then(|(directory, name)| base::secret(directory, name));
+        part != Path::new("") && secret.is_some_and(|secret| !secret.committed)
     })
 }

@@ -254,8 +254,6 @@ pub const DEFAULT_SHOWN: &[(&str, &[&str])] = &[
             ".yalc",
             ".yarn",
             ".yarn-integrity",
-            ".yarnrc",
-            ".yarnrc.yml",
             ".yarn-metadata.json",
             ".yarn-state.yml",
         ],
