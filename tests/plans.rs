@@ -21,10 +21,11 @@ fn fixture(name: &str) -> PathBuf {
 fn of_the_machine(path: &str) -> bool {
     let system = base::SYSTEM.iter().any(|name| path.trim_start_matches('/') == name.trim_start_matches('/'));
     let (etc, proc) = (path == "/etc" || path.starts_with("/etc/"), path.starts_with("/proc/"));
+    let sys = path.starts_with("/sys/");
     // The home of whoever runs the tests.
     let user = nix::unistd::User::from_uid(nix::unistd::getuid()).ok().flatten();
     let home = user.is_some_and(|user| user.dir.parent().is_some() && Path::new(path).starts_with(user.dir));
-    system || etc || proc || home
+    system || etc || proc || sys || home
 }
 
 /// The words of a launcher's options, one option a line, without those for files of the machine.
