@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use crate::backend::bwrap::Features;
 use crate::backend::{self, Backend, Tools};
@@ -301,7 +301,13 @@ fn overtaken(plan: &Plan, reason: &Reason) -> bool {
         Err(_) => true,
         Ok(now) => {
             let other = (now.dev(), now.ino()) != (check.device, check.inode);
-            other || (check.held == Held::Protected && (now.ctime(), now.ctime_nsec()) != check.changed)
+            // A directory is changed by whatever is made in it, and is younger only when it is another.
+            let (seconds, nanoseconds) = check.changed;
+            let changed = u64::try_from(seconds).ok().zip(u32::try_from(nanoseconds).ok());
+            let changed = changed.and_then(|(seconds, rest)| UNIX_EPOCH.checked_add(Duration::new(seconds, rest)));
+            let younger = changed.zip(now.created().ok()).is_some_and(|(changed, born)| born > changed);
+            let changed = check.held == Held::Protected && (now.ctime(), now.ctime_nsec()) != check.changed;
+            other || younger || changed
         }
     };
     let mut kept = plan.checks.iter().filter(|check| matches!(check.held, Held::Pinned | Held::Protected));

@@ -11,7 +11,7 @@ const IDENTITY: [(&str, &str); 4] = [
 ];
 
 /// `o/repo` with one commit of one file, made outside the sandbox.
-fn repository() -> World {
+pub fn repository() -> World {
     let world = World::new();
     let script =
         "git init -q -b main ../o/repo && cd ../o/repo && echo one >file && git add file && git commit -q -m one";
@@ -189,26 +189,6 @@ fn a_repository_that_goes_stops_no_run() {
     stop.store(true, std::sync::atomic::Ordering::Relaxed);
     churn.join().unwrap();
     assert!(failed.is_empty(), "{} of 60: {:?}", failed.len(), failed.first());
-}
-
-/// git on the host goes where `commondir` says for its settings and hooks, and runs hooks that somebody else has made.
-#[test]
-fn what_git_would_obey_is_not_left_behind() {
-    let world = repository();
-    outside(&world, "git clone -q ../o/repo . && rm -r .git/hooks && git init -q -b main evil");
-    outside(&world, "git -C evil config core.fsmonitor 'touch ran; false'");
-    let script = "echo $PWD/evil/.git >.git/commondir; mkdir .git/hooks; echo x >.git/hooks/pre-commit";
-    let done = inside(&world, ["-w", ".", "--result", "../r.json"], script).done().code(0);
-    for name in ["commondir", "hooks"] {
-        let warning = format!("'{}', which git on the host would obey", world.text(&format!("w/.git/{name}")));
-        assert!(done.stderr.contains(&warning), "{}", done.stderr);
-        assert!(world.read("r.json").contains("would obey"));
-        assert!(!world.has(&format!("w/.git/{name}")), "{name}");
-    }
-    outside(&world, "git status");
-    assert!(!world.has("w/ran"));
-    // The control: left behind, it is obeyed.
-    outside(&world, "echo $PWD/evil/.git >.git/commondir; git status >/dev/null 2>&1; rm .git/commondir; cat ran");
 }
 
 /// git makes none in a `.git`; one can be left by a command whose run was killed.

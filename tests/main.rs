@@ -28,6 +28,7 @@ mod fakes;
 mod forgery;
 mod fuzz;
 mod git;
+mod git_made;
 mod grants;
 mod harness;
 mod held;

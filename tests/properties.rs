@@ -100,7 +100,7 @@ fn plan(view: Vec<MountOp>, network: Network) -> Plan {
         environment: Environment { vars: vec![("NAME".into(), "s3cret-value".into())], ..Environment::default() },
         view,
         create: Vec::new(),
-        absent: Vec::new(),
+        absent: std::collections::BTreeSet::new(),
         unprotected: Vec::new(),
         covers: std::collections::BTreeSet::new(),
         checks: Vec::new(),

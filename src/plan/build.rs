@@ -8,7 +8,6 @@ use std::path::{Component, Components, Path, PathBuf};
 
 use nix::unistd::AccessFlags;
 
-use super::Create;
 use super::base;
 use super::env::{Jobserver, jobserver};
 use super::hidden::{self, Ground, Scan, Told};
@@ -16,6 +15,7 @@ use super::links::{Link, Walk, asks_for_directory, beyond, reason, walk, walk_fr
 use super::secrets::{self, Secrets};
 use super::target::{Needed, Target};
 use super::view::{FileKind, Own, Rule, View};
+use super::{Absent, Create};
 use crate::error::{Error, Kind, Result};
 use crate::host::Host;
 use crate::policy::hidden::Shown;
@@ -42,7 +42,7 @@ pub(super) struct Builder<'a> {
     /// What a careful caller should hear of.
     pub warnings: Vec<String>,
     /// What git on the host would obey and what does not exist: see [`super::Plan::absent`].
-    pub absent: Vec<PathBuf>,
+    pub absent: BTreeSet<Absent>,
     /// Protects of what does not exist in a write grant: see [`super::Plan::unprotected`].
     pub unprotected: Vec<(PathBuf, Origin)>,
     /// Where this host has secrets.
@@ -90,7 +90,7 @@ impl<'a> Builder<'a> {
             create: Vec::new(),
             notes: Vec::new(),
             warnings: Vec::new(),
-            absent: Vec::new(),
+            absent: BTreeSet::new(),
             unprotected: Vec::new(),
             secrets: Secrets::of(host),
         }

@@ -9,8 +9,10 @@
 use std::fs::{self, File};
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use super::Absent;
 use super::build::Builder;
 use super::links::walk;
 use super::view::{FileKind, Rule};
@@ -19,16 +21,16 @@ use crate::error::{Error, Kind, Result};
 /// Files and directories of a git directory from which code is run: hooks, and settings that name programs.
 const OBEYED: &[&str] = &["hooks", "config", "config.worktree", "info/attributes", COMMON];
 
-/// The same when somebody makes them.
-const NOT_TO_BE_MADE: &[&str] = &["hooks", COMMON];
-
 /// Sends git to another directory for its `config` and `hooks`. git makes it in the data of a linked worktree only.
 ///
-/// Where it is missing nothing can be mounted, and a file that says `.` would have to be left on the host if we are killed.
+/// Where one of them is missing nothing can be mounted, and a file that says `.` would have to be left on the host if we are killed.
 const COMMON: &str = "commondir";
 
 /// The same in the data of a linked worktree.
 const OBEYED_IN_WORKTREE: &[&str] = &["commondir", "gitdir", "config.worktree"];
+
+/// What a repository has: one of them is enough to know that a `.git` belongs to one.
+const REPOSITORY: &[&str] = &["HEAD", "objects", "refs", "config"];
 
 /// How deep the names of submodules go.
 const DEEPEST: usize = 8;
@@ -42,9 +44,13 @@ impl Builder<'_> {
         for path in paths {
             if path.file_name().is_some_and(|name| name == ".git") {
                 self.dot_git(path)?;
-            } else if is_git_directory(path) {
+                continue;
+            }
+            if looks_like_git_directory(path) {
                 self.git_directory(path)?;
-            } else if path.join(".git").symlink_metadata().is_ok() {
+            }
+            // Whatever lies beside it.
+            if path.join(".git").symlink_metadata().is_ok() {
                 self.dot_git(&path.join(".git"))?;
             }
         }
@@ -121,25 +127,41 @@ impl Builder<'_> {
             ));
         }
         // What is no repository yet may become one.
-        let names = if is_git_directory(directory) { NOT_TO_BE_MADE } else { &[] };
-        let missing: Vec<_> = names.iter().map(|name| directory.join(name)).filter(|path| is_missing(path)).collect();
-        // What is taken away afterwards has to lie in this directory, and not where a link in its place leads.
-        if !missing.is_empty() {
-            self.view.add(directory, Rule::Pin, FileKind::Directory);
+        if REPOSITORY.iter().any(|name| !is_missing(&directory.join(name))) {
+            self.not_to_be_made(directory, OBEYED);
         }
-        self.absent.extend(missing);
         for worktree in entries(&directory.join("worktrees")) {
             self.obeyed(&worktree, OBEYED_IN_WORKTREE)?;
+            self.not_to_be_made(&worktree, OBEYED_IN_WORKTREE);
         }
         self.modules(&directory.join("modules"), 0)
+    }
+
+    /// Remembers which of `names` are missing in `directory`, which keeps its name: what is moved aside afterwards has to lie in
+    /// it, and not where a link in its place leads.
+    fn not_to_be_made(&mut self, directory: &Path, names: &[&str]) {
+        let missing: Vec<_> = names.iter().filter(|name| is_missing(&directory.join(name))).collect();
+        let Ok(metadata) = fs::symlink_metadata(directory) else { return };
+        if missing.is_empty() || !metadata.is_dir() || !self.view.writable(directory) {
+            return;
+        }
+        self.view.add(directory, Rule::Pin, FileKind::Directory);
+        let mode = metadata.mode() & 0o7777;
+        self.absent.extend(missing.into_iter().map(|name| Absent {
+            directory: directory.to_owned(),
+            name: name.into(),
+            mode,
+        }));
     }
 
     /// The git directories of submodules: their names can have several parts.
     fn modules(&mut self, directory: &Path, depth: usize) -> Result<()> {
         for path in entries(directory).into_iter().filter(|_| depth < DEEPEST) {
-            if is_git_directory(&path) {
+            if looks_like_git_directory(&path) {
                 self.git_directory(&path)?;
-            } else {
+            }
+            // A name can go on below what somebody has given the look of a git directory.
+            if !is_git_directory(&path) {
                 self.modules(&path, depth + 1)?;
             }
         }
@@ -147,16 +169,21 @@ impl Builder<'_> {
     }
 
     fn obeyed(&mut self, directory: &Path, names: &[&str]) -> Result<()> {
-        for path in names.iter().map(|name| directory.join(name)) {
-            let Ok(metadata) = fs::symlink_metadata(&path) else { continue };
-            if !metadata.is_symlink() {
-                self.protect_from_git(&path, FileKind::of(&metadata));
+        for name in names {
+            let path = directory.join(name);
+            let mut way: Vec<_> = path.ancestors().take_while(|path| *path != directory).collect();
+            way.reverse();
+            // One that leads to nothing yet is no better.
+            let link = way.into_iter().find(|path| fs::symlink_metadata(path).is_ok_and(|data| data.is_symlink()));
+            if let Some(link) = link {
+                if self.view.writable(directory) && !self.is_granted(directory) {
+                    let end = walk(link).map(|found| found.end).or_else(|_| fs::read_link(link)).unwrap_or_default();
+                    return Err(refuse(link, &end).hint(format!("--write '{}' accepts that", directory.display())));
+                }
                 continue;
             }
-            let Ok(found) = walk(&path) else { continue };
-            if self.view.writable(directory) && !self.is_granted(directory) {
-                return Err(refuse(&path, &found.end).hint(format!("--write '{}' accepts that", directory.display())));
-            }
+            let Ok(metadata) = fs::symlink_metadata(&path) else { continue };
+            self.protect_from_git(&path, FileKind::of(&metadata));
         }
         Ok(())
     }
@@ -192,6 +219,15 @@ fn is_missing(path: &Path) -> bool {
 
 fn is_git_directory(path: &Path) -> bool {
     ["HEAD", "objects", "refs"].iter().all(|name| !is_missing(&path.join(name)))
+}
+
+/// Whether `path` is a git directory or was one before somebody took a part of it away: `config` of one stays, since it is
+/// protected.
+fn looks_like_git_directory(path: &Path) -> bool {
+    let config = || read(&path.join("config"));
+    let settings = || config().is_some_and(|text| String::from_utf8_lossy(&text).contains("repositoryformatversion"));
+    let has = |name| !is_missing(&path.join(name));
+    (has("HEAD") && (has("objects") || has("refs"))) || settings()
 }
 
 /// Directories in `directory`, by name.

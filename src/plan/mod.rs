@@ -64,9 +64,9 @@ pub struct Plan {
     pub trace: Option<Tracing>,
     /// Directories to make on the host first; the view counts them as there.
     pub create: Vec<Create>,
-    /// Files in write grants that git on the host would obey and that do not exist: nothing can be mounted there, so what the
-    /// target makes of them is taken away after the run.
-    pub absent: Vec<PathBuf>,
+    /// Files in write grants that git on the host would obey and that do not exist: nothing can be mounted there, so what is made
+    /// of them is moved aside after the run.
+    pub absent: BTreeSet<Absent>,
     /// What a protect names in a write grant, who wants it, and that it does not exist: nothing can be mounted there either. It may
     /// be the host that makes it meanwhile, so it is told and left.
     pub unprotected: Vec<(PathBuf, Origin)>,
@@ -98,6 +98,17 @@ pub struct Plan {
     pub warnings: Vec<String>,
     /// What explains surprises; shown with `-v`.
     pub notes: Vec<String>,
+}
+
+/// What must not be there after the run.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Absent {
+    /// Absolute, without links, and mounted so that it keeps its name.
+    pub directory: PathBuf,
+    /// In it, possibly several directories down.
+    pub name: PathBuf,
+    /// Permission bits of the directory before the run.
+    pub mode: u32,
 }
 
 /// A directory that is still to be made on the host.

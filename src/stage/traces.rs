@@ -2,17 +2,18 @@
 //!
 //! Never goes through a link: whoever made what is to be removed may have put one on the way to something else.
 
-use std::fs::{self, File, OpenOptions};
+use std::ffi::OsStr;
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Component, Path, PathBuf};
 
 use nix::fcntl::{OFlag, openat};
 use nix::sys::stat::Mode;
 
-use crate::plan::Plan;
 use crate::plan::view::FileKind;
+use crate::plan::{Absent, Plan};
 
 /// Removes the empty files that `bwrap` makes where a name to hide has gone and its directory can be written: the host shall
 /// not keep them. The mask on such a file goes with it.
@@ -33,58 +34,160 @@ pub fn clear(plan: &Plan) {
 struct Held {
     /// Valid as long as this lives.
     path: PathBuf,
-    _directory: File,
+    directory: File,
 }
 
 impl Held {
     /// The file at the absolute `path`, if there is no link on the way to it.
     fn of(path: &Path) -> io::Result<Self> {
-        let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
             return Err(io::ErrorKind::InvalidInput.into());
         };
-        let mut directory = OpenOptions::new().read(true).custom_flags(flags.bits()).open("/")?;
-        for part in parent.components() {
-            if let Component::Normal(part) = part {
-                directory = File::from(openat(&directory, part, flags, Mode::empty())?);
-            }
-        }
-        let path = Path::new("/proc/self/fd").join(directory.as_raw_fd().to_string()).join(name);
-        Ok(Self { path, _directory: directory })
+        let root = OpenOptions::new().read(true).custom_flags(FLAGS.bits()).open("/")?;
+        let directory = normal(parent).try_fold(root, |directory, part| enter(&directory, part))?;
+        Ok(Self::in_directory(directory, name))
     }
 
-    /// Whether something was there and is gone with everything in it.
-    fn remove(&self) -> io::Result<bool> {
-        match fs::symlink_metadata(&self.path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-            Err(error) => return Err(error),
-            Ok(data) if data.is_dir() => fs::remove_dir_all(&self.path)?,
-            Ok(_) => fs::remove_file(&self.path)?,
-        }
-        Ok(true)
+    fn in_directory(directory: File, name: &OsStr) -> Self {
+        Self { path: through(&directory).join(name), directory }
     }
 }
 
-/// Removes what the target has made where nothing could be mounted to prevent it: git on the host would run or obey it.
+const FLAGS: OFlag = OFlag::O_PATH.union(OFlag::O_DIRECTORY).union(OFlag::O_NOFOLLOW).union(OFlag::O_CLOEXEC);
+
+fn normal(path: &Path) -> impl Iterator<Item = &OsStr> {
+    path.components().filter_map(|part| match part {
+        Component::Normal(part) => Some(part),
+        Component::Prefix(_) | Component::RootDir | Component::CurDir | Component::ParentDir => None,
+    })
+}
+
+fn enter(directory: &File, part: &OsStr) -> io::Result<File> {
+    Ok(openat(directory, part, FLAGS, Mode::empty()).map(File::from)?)
+}
+
+/// A path that leads to an open file, and nowhere else.
+fn through(file: &File) -> PathBuf {
+    Path::new("/proc/self/fd").join(file.as_raw_fd().to_string())
+}
+
+/// A directory on the way to what must not be there.
+struct Step {
+    directory: File,
+    /// Whether the command could change its permissions.
+    ours: bool,
+    /// What they were before the run, where that is known.
+    before: Option<u32>,
+}
+
+/// Directories whose owner was let in again in order to look, and the permission bits that they have afterwards.
+#[derive(Default)]
+struct Opened(Vec<(File, u32)>);
+
+impl Opened {
+    /// Does something in a directory, if need be after its owner has been let in again.
+    fn attempt<T>(&mut self, step: &Step, action: impl Fn() -> io::Result<T>) -> io::Result<T> {
+        let denied = match action() {
+            Err(error) if step.ours && error.kind() == io::ErrorKind::PermissionDenied => error,
+            other => return other,
+        };
+        let path = through(&step.directory);
+        let mode = fs::metadata(&path)?.mode() & 0o7777;
+        // Where this fails the directory is somebody else's, and so is the reason.
+        if mode & 0o700 == 0o700 || fs::set_permissions(&path, Permissions::from_mode(mode | 0o700)).is_err() {
+            return Err(denied);
+        }
+        self.0.push((step.directory.try_clone()?, step.before.unwrap_or(mode)));
+        action()
+    }
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        for (directory, mode) in self.0.drain(..).rev() {
+            if let Err(error) = fs::set_permissions(through(&directory), Permissions::from_mode(mode)) {
+                tracing::debug!("a directory keeps its owner's permissions: {error}");
+            }
+        }
+    }
+}
+
+/// Moves aside what was made in a place of `absent`, and says where it was and where it is; `None` when there is nothing.
 ///
-/// After the end of everything inside; nobody but the host itself could still be making it.
+/// A link on the way, below the directory that kept its name, was made as well, and leads git to the rest.
+fn move_aside(plan: &Plan, absent: &Absent) -> io::Result<Option<(PathBuf, PathBuf)>> {
+    let path = absent.directory.join(&absent.name);
+    let mut opened = Opened::default();
+    let mut at = PathBuf::from("/");
+    let mut directory = OpenOptions::new().read(true).custom_flags(FLAGS.bits()).open("/")?;
+    for part in normal(&path) {
+        let next = at.join(part);
+        let ours = plan.writable().any(|place| at.starts_with(place));
+        let before = (at == absent.directory).then_some(absent.mode);
+        let step = Step { directory, ours, before };
+        if at.starts_with(&absent.directory) {
+            let held = Held::in_directory(step.directory.try_clone()?, part);
+            let data = opened.attempt(&step, || fs::symlink_metadata(&held.path))?;
+            if next == path || data.is_symlink() {
+                let name = opened.attempt(&step, || held.rename(part))?;
+                return Ok(Some((next, at.join(name))));
+            }
+            // git does not look into a file, either.
+            if !data.is_dir() {
+                return Ok(None);
+            }
+        }
+        directory = opened.attempt(&step, || enter(&step.directory, part))?;
+        at = next;
+    }
+    Ok(None)
+}
+
+impl Held {
+    /// Gives it a name that git does not know, and says which.
+    fn rename(&self, name: &OsStr) -> io::Result<PathBuf> {
+        for number in 0..NAMES {
+            let mut new = name.to_owned();
+            new.push(format!(".sandbox-run-{}", std::process::id()));
+            if number > 0 {
+                new.push(format!("-{number}"));
+            }
+            let there = through(&self.directory).join(&new);
+            match fs::symlink_metadata(&there) {
+                Ok(_) => continue,
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                Err(_) => {}
+            }
+            fs::rename(&self.path, there)?;
+            return Ok(new.into());
+        }
+        Err(io::ErrorKind::AlreadyExists.into())
+    }
+}
+
+/// How many names are tried: the process number alone can have been used before.
+const NAMES: usize = 1000;
+
+/// Moves aside what has been made where nothing could be mounted to prevent it: git on the host would run or obey it.
+///
+/// After the end of everything inside. Kept under another name, since it may be the host that has made it meanwhile.
 pub fn take_away(plan: &Plan) {
-    for path in &plan.absent {
-        let removed = Held::of(path).and_then(|held| held.remove());
-        let path = path.display();
-        match removed {
-            Ok(false) => {}
-            // The directory went with it.
+    for absent in &plan.absent {
+        let path = absent.directory.join(&absent.name);
+        match move_aside(plan, absent) {
+            Ok(None) => {}
+            // Nothing was made, or the directory went with it.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Ok(true) => {
-                tracing::warn!("'{path}', which git on the host would obey, was made by the command and is removed");
-            }
-            Err(error) => {
-                let reason = crate::sys::process::describe(&error);
-                tracing::warn!(
-                    "'{path}', which git on the host would obey, cannot be looked for and removed: {reason}"
-                );
-            }
+            Ok(Some((from, to))) => tracing::warn!(
+                "'{}', which git on the host would obey, was made during the run and is now '{}'",
+                from.display(),
+                to.display()
+            ),
+            Err(error) => tracing::warn!(
+                "'{}', which git on the host would obey, cannot be looked for and moved aside: {}",
+                path.display(),
+                crate::sys::process::describe(&error)
+            ),
         }
     }
 }

@@ -1,0 +1,158 @@
+//! What git on the host would obey and what was not there before the run: it is there afterwards under another name only.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+
+use crate::git::{inside, outside, repository};
+use crate::harness::World;
+
+/// `w` is a clone without hooks and `.git/info`, with a submodule's data without settings and a worktree `tree`; `evil` is a
+/// repository whose settings make git run something that leaves `w/ran`.
+fn clone() -> World {
+    let world = repository();
+    outside(
+        &world,
+        "git clone -q ../o/repo . && rm -r .git/hooks .git/info && git worktree add -q -b topic tree && \
+         git init -q --bare .git/modules/lib/sub && rm -r .git/modules/lib/sub/config .git/modules/lib/sub/hooks && \
+         git init -q -b main evil && git -C evil config core.fsmonitor \"touch $PWD/ran; false\"",
+    );
+    world
+}
+
+/// The names below `.git` that we have given, without the number of the process.
+fn aside(world: &World) -> Vec<String> {
+    let top = world.path("w/.git");
+    let names = world.snapshot().into_keys().filter_map(|path| {
+        let name = path.strip_prefix(&top).ok()?.to_str()?.to_owned();
+        let (before, after) = name.split_once(".sandbox-run-")?;
+        after.bytes().all(|byte| byte.is_ascii_digit()).then(|| before.to_owned())
+    });
+    names.collect()
+}
+
+/// git on the host goes where `commondir` says for its settings and hooks, and runs hooks that somebody else has made.
+#[test]
+fn what_git_would_obey_is_not_left_behind() {
+    let world = clone();
+    let script = "echo $PWD/evil/.git >.git/commondir; mkdir .git/hooks; echo x >.git/hooks/pre-commit";
+    let done = inside(&world, ["-w", ".", "--result", "../r.json"], script).done().code(0);
+    for name in ["commondir", "hooks"] {
+        let path = world.text(&format!("w/.git/{name}"));
+        let warning = format!(
+            "sandbox-run: warning: '{path}', which git on the host would obey, was made during the run and is now '{path}.sandbox-run-"
+        );
+        assert_eq!(done.stderr.matches(&warning).count(), 1, "{}", done.stderr);
+        assert!(world.read("r.json").contains("would obey"));
+        assert!(!world.has(&format!("w/.git/{name}")), "{name}");
+    }
+    assert_eq!(done.stderr.lines().count(), 2, "{}", done.stderr);
+    assert_eq!(aside(&world), ["commondir", "hooks"]);
+    outside(&world, "git status");
+    assert!(!world.has("w/ran"));
+    outside(&world, "cat .git/hooks.sandbox-run-*/pre-commit && ! ls .git/hooks.sandbox-run-*/x 2>&1");
+    // The control: left behind, it is obeyed.
+    outside(&world, "echo $PWD/evil/.git >.git/commondir; git status >/dev/null 2>&1; rm .git/commondir; ls ran");
+}
+
+/// Every place of a setting, in the repository, in its submodule and in its worktree.
+#[test]
+fn settings_that_were_missing_stay_missing() {
+    let world = clone();
+    outside(&world, "git config extensions.worktreeConfig true");
+    let places = ["config.worktree", "info/attributes", "modules/lib/sub/config", "worktrees/tree/config.worktree"];
+    let script: Vec<_> = places.iter().map(|place| format!("cp evil/.git/config .git/{place}; ")).collect();
+    let script = format!("mkdir .git/info; {}", script.concat());
+    let done = inside(&world, ["-w", "."], &script).done().code(0);
+    assert_eq!(aside(&world), places);
+    assert_eq!(done.stderr.lines().count(), places.len(), "{}", done.stderr);
+    outside(&world, "git status; cd tree; git status");
+    assert!(!world.has("w/ran"));
+    // The control.
+    outside(&world, "cp evil/.git/config .git/config.worktree; git status >/dev/null 2>&1; ls ran");
+}
+
+/// A link in the place of a directory on the way leads git to the rest, and us to nothing.
+#[test]
+fn a_link_on_the_way_is_moved_aside_and_not_followed() {
+    let world = clone();
+    world.write("o/victim/attributes", "host");
+    world.link("w/there", "../o/victim");
+    let script = "ln -s ../../o/victim .git/info; ln -s ../../o/victim .git/hooks; ln -s ../../o/victim/attributes .git/commondir";
+    inside(&world, ["-w", "."], script).done().code(0);
+    assert_eq!(aside(&world), ["commondir", "hooks", "info"]);
+    assert_eq!(world.read("o/victim/attributes"), "host");
+    // One that is there already could lead somewhere else during the run.
+    for (name, to) in [("info", "../there"), ("hooks", "nothing"), ("commondir", "nothing")] {
+        world.link(&format!("w/.git/{name}"), to);
+        let at = world.text(&format!("w/.git/{name}"));
+        inside(&world, ["-w", "."], "true").done().refused(125, &["is a link to", &at]);
+        fs::remove_file(world.path(&format!("w/.git/{name}"))).unwrap();
+    }
+    inside(&world, ["-w", "."], "true").done().is(0, "", "");
+}
+
+/// Permissions that keep the owner out keep nothing in its place.
+#[test]
+fn permissions_do_not_keep_it_there() {
+    for mode in ["000", "444", "500", "555", "666"] {
+        let world = clone();
+        fs::set_permissions(world.path("w/.git"), Permissions::from_mode(0o750)).unwrap();
+        let make = "echo $PWD/evil/.git >.git/commondir; mkdir .git/hooks; echo x >.git/hooks/pre-commit";
+        let script = format!("{make}; chmod 555 .git/hooks; chmod {mode} .git");
+        let done = inside(&world, ["-w", "."], &script).done().code(0);
+        assert_eq!(done.stderr.matches("and is now").count(), 2, "{mode}: {}", done.stderr);
+        assert_eq!(done.stderr.lines().count(), 2, "{mode}: {}", done.stderr);
+        // Where it was in the way it is as before.
+        let now = fs::metadata(world.path("w/.git")).unwrap().permissions().mode() & 0o777;
+        let left = u32::from_str_radix(mode, 8).unwrap();
+        assert_eq!(now, if crate::harness::is_root() { left } else { 0o750 }, "{mode}");
+        outside(&world, "chmod 755 .git; chmod 755 .git/hooks.*");
+        assert_eq!(aside(&world), ["commondir", "hooks"], "{mode}");
+    }
+    // A directory above, of which nobody knows what it was.
+    let world = repository();
+    outside(&world, "git clone -q ../o/repo a/b && rm -r a/b/.git/hooks");
+    let script = "mkdir a/b/.git/hooks; chmod 000 a/b; chmod 000 a";
+    inside(&world, ["-w", "."], script).done().code(0).stderr_has("and is now");
+    assert_eq!(fs::metadata(world.path("w/a")).unwrap().permissions().mode() & 0o777, 0);
+    outside(&world, "chmod 755 a; chmod 755 a/b; ! ls a/b/.git/hooks 2>&1 && ls a/b/.git/hooks.*");
+}
+
+/// What was made by the host meanwhile is kept.
+#[test]
+fn hooks_of_the_host_are_not_lost() {
+    let world = clone();
+    let running =
+        inside(&world, ["-w", "."], "touch here; i=0; until [ -e go ] || [ $i = 200 ]; do sleep 0.05; done").spawn();
+    assert!(crate::harness::eventually(|| world.has("w/here")));
+    outside(&world, "mkdir .git/hooks; echo host >.git/hooks/pre-push; touch go");
+    running.done().code(0).stderr_has("and is now");
+    assert_eq!(outside(&world, "cat .git/hooks.sandbox-run-*/pre-push"), "host\n");
+}
+
+/// Whoever has taken a part of a repository away in one run does not find it unprotected in the next.
+#[test]
+fn a_repository_in_parts_is_one() {
+    let world = clone();
+    outside(&world, "git init -q --bare .git/modules/other");
+    for (part, top) in [
+        ("refs", ".git"),
+        ("objects", ".git"),
+        ("HEAD", ".git"),
+        ("refs", ".git/modules/other"),
+        ("HEAD", ".git/modules/other"),
+    ] {
+        inside(&world, ["-w", "."], &format!("mv {top}/{part} part")).done().code(0);
+        inside(&world, ["-w", "."], &format!("echo x >>{top}/config")).done().code(2);
+        inside(&world, ["-w", "."], &format!("echo x >{top}/commondir; mv part {top}/{part}"))
+            .done()
+            .code(0)
+            .stderr_has("and is now");
+        assert!(!world.has(&format!("w/{top}/commondir")), "{part} {top}");
+    }
+    // What looks like one hides no repository beside it.
+    inside(&world, ["-w", "."], "touch HEAD; mkdir objects refs").done().code(0);
+    for options in [&["-w", "."][..], &["-w", ".", "--show-hidden", "*"]] {
+        inside(&world, options.iter().copied(), "echo x >>.git/config").done().code(2);
+    }
+}
