@@ -29,6 +29,7 @@ mod forgery;
 mod fuzz;
 mod git;
 mod git_made;
+mod git_named;
 mod grants;
 mod harness;
 mod held;

@@ -613,17 +613,17 @@ fn hinted(error: Error, hint: Option<&str>) -> Error {
 }
 
 /// Where something that does not exist would be made.
-struct Place {
+pub(super) struct Place {
     /// The links that lead there.
-    links: Vec<Link>,
+    pub links: Vec<Link>,
     /// Without links.
-    path: PathBuf,
+    pub path: PathBuf,
     /// The highest part of it that does not exist.
-    first: PathBuf,
+    pub first: PathBuf,
 }
 
 /// Where `path`, which does not exist, would be made.
-fn place(path: &Path) -> std::result::Result<Place, &'static str> {
+pub(super) fn place(path: &Path) -> std::result::Result<Place, &'static str> {
     let (found, rest) = beyond(path)?;
     let first = found.end.join(rest.iter().next().unwrap_or_default());
     if std::fs::symlink_metadata(&first).is_ok() {

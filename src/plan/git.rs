@@ -6,9 +6,12 @@
 //! Terms: a *git directory* holds `HEAD`, `config` and `hooks`; `.git` is one, or a file that names one; the *common directory*
 //! is the git directory that several worktrees share.
 
+mod named;
+mod settings;
+
 use std::fs::{self, File};
 use std::io::Read;
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -36,7 +39,7 @@ const REPOSITORY: &[&str] = &["HEAD", "objects", "refs", "config"];
 const DEEPEST: usize = 8;
 
 /// More of a file that names another is not read.
-const LONGEST: usize = 64 << 10;
+const LONGEST: usize = 1 << 20;
 
 impl Builder<'_> {
     /// What `.git`s and directories at `paths` need.
@@ -47,6 +50,7 @@ impl Builder<'_> {
                 continue;
             }
             if looks_like_git_directory(path) {
+                self.named_by(&[path], path)?;
                 self.git_directory(path)?;
             }
             // Whatever lies beside it.
@@ -66,16 +70,19 @@ impl Builder<'_> {
             return self.dot_git_link(path, place);
         }
         if metadata.is_dir() {
+            self.named_by(&[path], place)?;
             return self.git_directory(path);
         }
         self.protect_from_git(path, FileKind::File);
         let Some(named) = named_directory(path) else { return Ok(()) };
         let Some(common) = common_directory(&named) else {
+            self.named_by(&[&named], place)?;
             if is_submodule(&named, place) {
                 self.grant_data(&named, place);
             }
             return self.git_directory(&named);
         };
+        self.named_by(&[&common, &named], place)?;
         if is_linked(&named, &common, path) {
             self.grant_data(&common, place);
         } else if !self.view.shows(&common) {
@@ -94,6 +101,7 @@ impl Builder<'_> {
         if self.view.writable(place) && !self.is_granted(&end) {
             return Err(refuse(path, &end).hint(format!("--write '{}' accepts that", path.display())));
         }
+        self.named_by(&[&end], place)?;
         self.git_directory(&end)
     }
 
@@ -139,8 +147,9 @@ impl Builder<'_> {
 
     /// Remembers which of `names` are missing in `directory`, which keeps its name: what is moved aside afterwards has to lie in
     /// it, and not where a link in its place leads.
-    fn not_to_be_made(&mut self, directory: &Path, names: &[&str]) {
-        let missing: Vec<_> = names.iter().filter(|name| is_missing(&directory.join(name))).collect();
+    fn not_to_be_made(&mut self, directory: &Path, names: &[impl AsRef<Path>]) {
+        let names = names.iter().map(AsRef::as_ref);
+        let missing: Vec<_> = names.filter(|name| is_missing(&directory.join(name))).collect();
         let Ok(metadata) = fs::symlink_metadata(directory) else { return };
         if missing.is_empty() || !metadata.is_dir() || !self.view.writable(directory) {
             return;
@@ -286,23 +295,16 @@ fn is_linked(named: &Path, common: &Path, dot_git: &Path) -> bool {
 /// Whether `named` is the git directory of a submodule that is checked out in `place`, by its own word.
 fn is_submodule(named: &Path, place: &Path) -> bool {
     let modules = named.ancestors().any(|above| above.ends_with(".git/modules"));
-    let worktree = if modules { setting(named, "[core]", "worktree") } else { None };
+    let worktree = if modules { setting(named, "core", "worktree") } else { None };
     is_git_directory(named)
         && worktree.and_then(|path| walk(&named.join(path)).ok()).is_some_and(|found| found.end == place)
 }
 
-/// What the configuration of a git directory says, as far as it can be read without knowing all of git's forms.
-fn setting(directory: &Path, section: &str, key: &str) -> Option<String> {
-    let config = read(&directory.join("config"))?;
-    let config = String::from_utf8_lossy(&config);
-    let mut inside = false;
-    config.lines().map(str::trim).find_map(|line| {
-        if line.starts_with('[') {
-            inside = line.eq_ignore_ascii_case(section);
-        }
-        let (name, value) = line.split_once('=')?;
-        (inside && name.trim().eq_ignore_ascii_case(key)).then(|| value.trim().trim_matches('"').to_owned())
-    })
+/// What the settings of a git directory say, without those that they include.
+fn setting(directory: &Path, section: &str, key: &str) -> Option<PathBuf> {
+    let settings = settings::parse(&read(&directory.join("config"))?);
+    let mut named = settings.into_iter().filter(|one| one.section == section && one.below.is_empty() && one.key == key);
+    named.next_back().map(|one| std::ffi::OsString::from_vec(one.value).into())
 }
 
 /// Where the data of a work tree lies.
@@ -330,5 +332,6 @@ pub(super) fn data_of(dot_git: &Path) -> Option<Data> {
 
 /// Whether a repository names its contents by SHA-256.
 pub(super) fn is_sha256(common: &Path) -> bool {
-    setting(common, "[extensions]", "objectformat").is_some_and(|format| format.eq_ignore_ascii_case("sha256"))
+    setting(common, "extensions", "objectformat")
+        .is_some_and(|format| format.as_os_str().eq_ignore_ascii_case("sha256"))
 }

@@ -175,6 +175,8 @@ impl<'a> Search<'a> {
         let mut names = Vec::new();
         let mut finished = true;
         let mut cache = false;
+        // Without a work tree a repository's data has a name like any other; git obeys it all the same.
+        let mut bare = false;
         for entry in entries {
             let Ok(entry) = entry else { break };
             if self.left == 0 {
@@ -184,12 +186,16 @@ impl<'a> Search<'a> {
             self.left -= 1;
             let name = entry.file_name();
             cache |= name == CACHE;
+            bare |= name == "HEAD" || name == "config";
             // The kind comes with the name; gone is as good as not there.
             if let Ok(kind) = entry.file_type()
                 && let Some(what) = self.what(place, &name, kind)
             {
                 names.push((name, what));
             }
+        }
+        if bare && place.above.is_some() {
+            self.repositories.push(place.path.clone());
         }
         names.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
         let mut tree = place.tree;

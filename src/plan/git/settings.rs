@@ -1,0 +1,204 @@
+//! Reading settings as git does, as far as they name further places that git obeys.
+//!
+//! Reads files and changes none. What git would refuse as an error is passed over: what is read too much only protects more.
+
+use std::ffi::OsStr;
+use std::iter::Peekable;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use super::super::links::walk;
+use super::read;
+
+/// How deep git follows files that include others.
+const DEEPEST: usize = 10;
+
+/// How many files are read at most: they may include each other.
+const MOST: usize = 100;
+
+/// One setting: names in lower case.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Setting {
+    pub section: String,
+    /// What stands behind it in quotes.
+    pub below: Vec<u8>,
+    pub key: String,
+    pub value: Vec<u8>,
+}
+
+/// What the settings of a repository name.
+#[derive(Debug, Default)]
+pub(super) struct Named {
+    /// Directories of hooks, as they stand there, but for `~`.
+    pub hooks: Vec<PathBuf>,
+    /// Files of further settings: absolute, perhaps with links, perhaps missing.
+    pub files: Vec<PathBuf>,
+}
+
+impl Named {
+    /// What `file` names, and what the files that it includes name, whatever their conditions are.
+    pub(super) fn add(&mut self, file: &Path, home: Option<&Path>, depth: usize) {
+        let Ok(found) = walk(file) else { return };
+        let Some(text) = read(&found.end) else { return };
+        for Setting { section, below, key, value } in parse(&text) {
+            let Some(value) = in_home(&value, home) else { continue };
+            match (section.as_str(), key.as_str()) {
+                ("core", "hookspath") if below.is_empty() => self.hooks.push(value),
+                ("include" | "includeif", "path") => {
+                    // From where the file lies, which is not where a link to it lies.
+                    let Some(file) = found.end.parent().map(|directory| directory.join(value)) else { continue };
+                    if depth < DEEPEST && self.files.len() < MOST && !self.files.contains(&file) {
+                        self.files.push(file.clone());
+                        self.add(&file, home, depth + 1);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// A path with `~` as the home directory; `None` for none, and for what only git's installation or other users know.
+fn in_home(value: &[u8], home: Option<&Path>) -> Option<PathBuf> {
+    if value.is_empty() || value.contains(&0) || value.starts_with(b"%(prefix)/") {
+        return None;
+    }
+    match value.strip_prefix(b"~") {
+        Some(b"") => home.map(Path::to_owned),
+        Some(rest) => Some(home?.join(OsStr::from_bytes(rest.strip_prefix(b"/")?))),
+        None => Some(OsStr::from_bytes(value).into()),
+    }
+}
+
+/// All settings of a file, in order.
+pub(super) fn parse(text: &[u8]) -> Vec<Setting> {
+    let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
+    let ends = text.iter().skip(1).map(Some).chain([None]);
+    // A line can end as on other systems.
+    let text = text.iter().zip(ends).filter(|(byte, next)| **byte != b'\r' || *next != Some(&b'\n'));
+    let mut text = text.map(|(byte, _)| *byte).peekable();
+    let (mut section, mut below) = (String::new(), Vec::new());
+    let mut settings = Vec::new();
+    while let Some(byte) = text.next() {
+        match byte {
+            b'[' => (section, below) = heading(&mut text),
+            _ if byte.is_ascii_alphabetic() => {
+                let mut key = vec![byte];
+                while let Some(byte) = text.next_if(|byte| byte.is_ascii_alphanumeric() || *byte == b'-') {
+                    key.push(byte);
+                }
+                while text.next_if(|byte| matches!(byte, b' ' | b'\t')).is_some() {}
+                let value = if text.next_if_eq(&b'=').is_some() { value(&mut text) } else { Vec::new() };
+                settings.push(Setting { section: section.clone(), below: below.clone(), key: lower(&key), value });
+            }
+            _ if byte.is_ascii_whitespace() => {}
+            _ => while text.next_if(|byte| *byte != b'\n').is_some() {},
+        }
+    }
+    settings
+}
+
+fn lower(name: &[u8]) -> String {
+    String::from_utf8_lossy(name).to_ascii_lowercase()
+}
+
+/// What stands between brackets: `section "below"`, or `section.below` as it once was written.
+fn heading(text: &mut Peekable<impl Iterator<Item = u8>>) -> (String, Vec<u8>) {
+    let (mut name, mut below, mut quoted) = (Vec::new(), Vec::new(), false);
+    while let Some(byte) = text.next_if(|byte| *byte != b'\n') {
+        match byte {
+            b'"' => quoted = !quoted,
+            b'\\' if quoted => below.extend(text.next()),
+            _ if quoted => below.push(byte),
+            b']' => break,
+            b' ' | b'\t' => {}
+            _ => name.push(byte),
+        }
+    }
+    let name = lower(&name);
+    match name.split_once('.') {
+        Some((section, old)) if below.is_empty() => (section.to_owned(), old.as_bytes().to_vec()),
+        _ => (name, below),
+    }
+}
+
+/// What stands behind `=`.
+fn value(text: &mut Peekable<impl Iterator<Item = u8>>) -> Vec<u8> {
+    let (mut value, mut quoted, mut ends) = (Vec::new(), false, 0);
+    while let Some(byte) = text.next() {
+        match byte {
+            b'\n' => break,
+            b'"' => quoted = !quoted,
+            b'#' | b';' if !quoted => {
+                while text.next_if(|byte| *byte != b'\n').is_some() {}
+                continue;
+            }
+            b'\\' => match text.next() {
+                Some(b'\n') | None => continue,
+                Some(b'n') => value.push(b'\n'),
+                Some(b't') => value.push(b'\t'),
+                Some(b'b') => value.push(8),
+                Some(other) => value.push(other),
+            },
+            b' ' | b'\t' if !quoted => {
+                // Counts when something follows, and not in front.
+                if !value.is_empty() || ends > 0 {
+                    value.push(byte);
+                }
+                continue;
+            }
+            _ => value.push(byte),
+        }
+        ends = value.len();
+    }
+    value.truncate(ends);
+    value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn parsed(text: &str, expected: &[(&str, &str, &str, &str)]) {
+        let settings: Vec<_> = parse(text.as_bytes())
+            .into_iter()
+            .map(|Setting { section, below, key, value }| {
+                [section.into_bytes(), below, key.into_bytes(), value].map(|part| String::from_utf8(part).unwrap())
+            })
+            .collect();
+        let expected: Vec<_> = expected.iter().map(|(a, b, c, d)| [*a, *b, *c, *d].map(str::to_owned)).collect();
+        assert_eq!(settings, expected, "{text:?}");
+    }
+
+    #[test]
+    fn settings_as_git_reads_them() {
+        parsed("[core]\n\thooksPath = .husky/_\n", &[("core", "", "hookspath", ".husky/_")]);
+        parsed("[CORE]hooksPath=a b \t# c\n", &[("core", "", "hookspath", "a b")]);
+        parsed("[core]\r\n\thooksPath = a\r\n", &[("core", "", "hookspath", "a")]);
+        parsed("\u{feff}[core] bare\nx=\"a # b\" c ;d", &[("core", "", "bare", ""), ("core", "", "x", "a # b c")]);
+        parsed("[a]x=\\\"\\\\\\t\\n\\\n  b\ny=\" \"\n", &[("a", "", "x", "\"\\\t\n  b"), ("a", "", "y", " ")]);
+        parsed("[includeIf \"gitdir:~/A\\\"]\"] path = p", &[("includeif", "gitdir:~/A\"]", "path", "p")]);
+        parsed("[branch.Main]x=1\n# [b]\n;x\n!y\n-z", &[("branch", "main", "x", "1")]);
+        parsed("[a\nx=1\n[b] # c\n ; [d]\ny=2\n", &[("a", "", "x", "1"), ("b", "", "y", "2")]);
+        parsed("", &[]);
+    }
+
+    #[test]
+    fn only_paths_that_lead_somewhere() {
+        let home = Some(Path::new("/h"));
+        for (value, expected) in [
+            ("", None),
+            ("%(prefix)/x", None),
+            ("~you/x", None),
+            ("a\0b", None),
+            ("~", Some("/h")),
+            ("~/x", Some("/h/x")),
+            ("x/y", Some("x/y")),
+            ("/x", Some("/x")),
+        ] {
+            assert_eq!(in_home(value.as_bytes(), home), expected.map(PathBuf::from), "{value}");
+        }
+        assert_eq!(in_home(b"~/x", None), None);
+    }
+}
