@@ -206,7 +206,25 @@ fn a_commondir_that_is_there_is_told_of_and_kept() {
         assert_ne!(done.code, Some(0), "{change}");
         assert_eq!(world.read("w/.git/commondir"), text, "{change}");
     }
-    // The controls: one that says what holds anyway, and none.
+    // To read it is no better, nor is one that leads nowhere, nor in a repository of any other kind.
+    inside(&world, [], "true").done().code(0).stderr_has(&world.text("w/.git/commondir"));
+    world.write("w/.git/commondir", "/nowhere\n");
+    inside(&world, ["-w", "."], "true").done().code(0).stderr_has("a place that cannot be found");
+    outside(&world, "git init -q --bare bare && git init -q --separate-git-dir data sep && git init -q --bare m");
+    outside(&world, "rm .git/commondir && mkdir .git/modules && mv m .git/modules");
+    for place in ["bare", "data", ".git/modules/m"] {
+        let file = format!("w/{place}/commondir");
+        world.write(&file, &text);
+        let done = inside(&world, ["-w", "."], "true").done().code(0);
+        assert_eq!(done.stderr.matches(&world.text(&file)).count(), 1, "{}", done.stderr);
+        std::fs::remove_file(world.path(&file)).unwrap();
+    }
+    // The controls: data of a linked worktree, one that says what holds anyway, and none.
+    outside(
+        &world,
+        "git --git-dir bare fetch -q ../o/repo main:main && git --git-dir bare worktree add -q linked main",
+    );
+    outside(&world, "mkdir -p bare/worktrees/linked/refs && touch .git/commondir");
     for change in ["echo . >.git/commondir", "rm .git/commondir"] {
         outside(&world, change);
         inside(&world, ["-w", "."], "git log --format=%s").done().is(0, "one\n", "");

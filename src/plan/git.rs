@@ -121,19 +121,11 @@ impl Builder<'_> {
 
     /// Protects what is obeyed in a git directory, in those of its submodules and in the data of its worktrees.
     fn git_directory(&mut self, directory: &Path) -> Result<()> {
+        self.tell_of_common(directory);
         if !self.view.writable(directory) {
             return Ok(());
         }
         self.obeyed(directory, OBEYED)?;
-        let elsewhere = common_directory(directory).filter(|common| common != directory);
-        if let Some(elsewhere) = elsewhere.filter(|_| directory.file_name().is_some_and(|name| name == ".git")) {
-            self.warnings.push(format!(
-                "'{}' sends git to '{}' for its settings and hooks, which git itself never sets up there: perhaps a command left \
-                 it behind in a run that was killed",
-                directory.join(COMMON).display(),
-                elsewhere.display()
-            ));
-        }
         // What is no repository yet may become one.
         if REPOSITORY.iter().any(|name| !is_missing(&directory.join(name))) {
             self.not_to_be_made(directory, OBEYED);
@@ -143,6 +135,30 @@ impl Builder<'_> {
             self.not_to_be_made(&worktree, OBEYED_IN_WORKTREE);
         }
         self.modules(&directory.join("modules"), 0)
+    }
+
+    /// Warns of a file that leads git away from a git directory of its own, as git never makes one.
+    fn tell_of_common(&mut self, directory: &Path) {
+        let file = directory.join(COMMON);
+        if is_missing(&file) || !self.view.shows(directory) {
+            return;
+        }
+        let elsewhere = common_directory(directory);
+        let mut above = directory.ancestors().skip(1);
+        let linked =
+            above.next().is_some_and(|above| above.ends_with("worktrees")) && above.next() == elsewhere.as_deref();
+        if linked || elsewhere.as_deref() == Some(directory) {
+            return;
+        }
+        let place = elsewhere.map_or("a place that cannot be found".into(), |path| format!("'{}'", path.display()));
+        let text = format!(
+            "'{}' sends git to {place} for its settings and hooks, which git itself never sets up there: perhaps a command left \
+             it behind in a run that was killed",
+            file.display()
+        );
+        if !self.warnings.contains(&text) {
+            self.warnings.push(text);
+        }
     }
 
     /// Remembers which of `names` are missing in `directory`, which keeps its name: what is moved aside afterwards has to lie in

@@ -73,7 +73,7 @@ fn nothing_is_removed_by_way_of_a_link() {
             std::fs::rename(world.path(&format!("w/{place}")), world.path("w/away")).expect("rename");
             world.link(&format!("w/{place}"), world.path("o/b"));
             world.write("w/go", "");
-            running.done().code(0).stderr_has("cannot be looked for and removed");
+            running.done().code(0).stderr_has("cannot be looked for and moved aside");
             assert_eq!(world.read("o/b/hooks/precious") + &world.read("o/b/commondir"), "minemine");
         }
         // The control: what is made in the place itself is taken away.
