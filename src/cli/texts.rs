@@ -155,7 +155,7 @@ pub(super) const TEXTS: &[Text] = &[
         short: "Make PATH visible and writable",
         long: "Make PATH visible at its own place and writable: a file, or a directory with \
             everything in it. What is written stays on the host. Hooks and settings of git repositories \
-            in it stay protected, unless PATH names them. A single file can be changed \
+            in it stay protected, unless PATH names them, but not programs and scripts that settings name. A single file can be changed \
             in place but not replaced: for programs that save by renaming, grant its directory. \
             A rename from one grant to another is one between file systems (EXDEV), with which \
             mv copes. Sockets and FIFOs in it can be used, except well-known control sockets (see '--allow-socket'). Secrets and /run \
@@ -290,7 +290,8 @@ pub(super) const TEXTS: &[Text] = &[
             expansion. Empty lines and lines that begin with '#' count for nothing; a file of more than 8 MiB is \
             an error. The file \
             takes its place among the '--env' words in the order typed, and is relative to the caller's \
-            directory, whatever '-C' says. Repeatable.",
+            directory, whatever '-C' says. In a write grant COMMAND could change it for the next run. A FIFO is waited \
+            for. Repeatable.",
         default: "none",
     },
     Text {

@@ -104,8 +104,10 @@ const HIDDEN_ABOUT: &[&str] = &[
      searched like that; of the rest of the host as many entries, nearest first, and there only well-known secrets are hidden. \
      Backend none hides nothing.",
     "In write grants the .git directories that are found stay usable, but what git runs or obeys cannot be written: hooks, config, \
-     config.worktree and info/attributes, in submodules and in the common directory of a worktree as well, and no .git can be \
-     replaced. hooks and commondir, where the command makes them, are removed after the run, with a warning. The data of a \
+     config.worktree and info/attributes, in submodules, in repositories without a work tree and in the common directory of a \
+     worktree as well, and no .git can be replaced. The same holds for directories and files that core.hooksPath and \
+     include.path name, not for programs and scripts that settings start (core.fsmonitor, filters). Where the command makes \
+     what is missing of these, or a commondir, it is renamed after the run, with a warning: look at it before git does. The data of a \
      linked worktree or submodule is granted along with it, if the repository itself says that it belongs there. A write grant \
      of such a file or directory itself lifts that for it.",
 ];

@@ -76,11 +76,11 @@ fn nothing_is_removed_by_way_of_a_link() {
             running.done().code(0).stderr_has("cannot be looked for and moved aside");
             assert_eq!(world.read("o/b/hooks/precious") + &world.read("o/b/commondir"), "minemine");
         }
-        // The control: what is made in the place itself is taken away.
+        // The control: what is made in the place itself is moved aside.
         let world = World::new();
         world.call("sh", ["-ec", make]).done().is(0, "", "");
         let made = format!("mkdir {place}/hooks && echo evil >{place}/hooks/pre-commit");
-        world.sh(["-w", "."], &made).done().code(0).stderr_has("is removed");
+        world.sh(["-w", "."], &made).done().code(0).stderr_has("and is now");
         assert!(!world.has(&format!("w/{place}/hooks")));
     }
 }
