@@ -72,39 +72,45 @@ fn through(file: &File) -> PathBuf {
 }
 
 /// A directory on the way to what must not be there.
-struct Step {
+struct Step<'a> {
     directory: File,
-    /// Whether the command could change its permissions.
-    ours: bool,
+    at: &'a Path,
     /// What they were before the run, where that is known.
     before: Option<u32>,
 }
 
-/// Directories whose owner was let in again in order to look, and the permission bits that they have afterwards.
-#[derive(Default)]
-struct Opened(Vec<(File, u32)>);
+/// Directories whose owner was let in again in order to look.
+struct Opened<'a> {
+    plan: &'a Plan,
+    /// With the permission bits that they have afterwards.
+    directories: Vec<(File, u32)>,
+}
 
-impl Opened {
+impl Opened<'_> {
     /// Does something in a directory, if need be after its owner has been let in again.
     fn attempt<T>(&mut self, step: &Step, action: impl Fn() -> io::Result<T>) -> io::Result<T> {
         let denied = match action() {
-            Err(error) if step.ours && error.kind() == io::ErrorKind::PermissionDenied => error,
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => error,
             other => return other,
         };
+        // Only where the command could change them: the way from the top stays as it is.
+        if !self.plan.writable().any(|place| step.at.starts_with(place)) {
+            return Err(denied);
+        }
         let path = through(&step.directory);
         let mode = fs::metadata(&path)?.mode() & 0o7777;
         // Where this fails the directory is somebody else's, and so is the reason.
         if mode & 0o700 == 0o700 || fs::set_permissions(&path, Permissions::from_mode(mode | 0o700)).is_err() {
             return Err(denied);
         }
-        self.0.push((step.directory.try_clone()?, step.before.unwrap_or(mode)));
+        self.directories.push((step.directory.try_clone()?, step.before.unwrap_or(mode)));
         action()
     }
 }
 
-impl Drop for Opened {
+impl Drop for Opened<'_> {
     fn drop(&mut self) {
-        for (directory, mode) in self.0.drain(..).rev() {
+        for (directory, mode) in self.directories.drain(..).rev() {
             if let Err(error) = fs::set_permissions(through(&directory), Permissions::from_mode(mode)) {
                 tracing::debug!("a directory keeps its owner's permissions: {error}");
             }
@@ -117,14 +123,13 @@ impl Drop for Opened {
 /// A link on the way, below the directory that kept its name, was made as well, and leads git to the rest.
 fn move_aside(plan: &Plan, absent: &Absent) -> io::Result<Option<(PathBuf, PathBuf)>> {
     let path = absent.directory.join(&absent.name);
-    let mut opened = Opened::default();
+    let mut opened = Opened { plan, directories: Vec::new() };
     let mut at = PathBuf::from("/");
     let mut directory = OpenOptions::new().read(true).custom_flags(FLAGS.bits()).open("/")?;
     for part in normal(&path) {
         let next = at.join(part);
-        let ours = plan.writable().any(|place| at.starts_with(place));
         let before = (at == absent.directory).then_some(absent.mode);
-        let step = Step { directory, ours, before };
+        let step = Step { directory, at: &at, before };
         if at.starts_with(&absent.directory) {
             let held = Held::in_directory(step.directory.try_clone()?, part);
             let data = opened.attempt(&step, || fs::symlink_metadata(&held.path))?;
