@@ -544,8 +544,9 @@ impl<'a> Builder<'a> {
             if self.view.shows(at) {
                 continue;
             }
-            // Whoever wrote the script or the link would have chosen what is shown.
-            if let Some((place, what)) = self.secrets.above(at) {
+            // Whoever wrote the script or the link would have chosen what is shown. A directory is an empty one.
+            let named = !matches!(needed, Needed::Directory(_));
+            if let Some((place, what)) = self.secrets.above(at).filter(|_| named) {
                 return Err(Error::text(
                     Kind::Hidden,
                     format!(
