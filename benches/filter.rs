@@ -14,7 +14,7 @@ use sandbox_run::sys;
 
 fn main() {
     let rounds = std::env::args().skip(1).find_map(|word| word.parse().ok()).unwrap_or(200);
-    let options = Options { own_group: true, shared_group: true, root_writes: true, ..Options::default() };
+    let options = Options { own_group: true, shared_group: true, as_root: true, ..Options::default() };
     println!("{} instructions", seccomp::program(options).len());
     let build = median((0..rounds).map(|_| micros(|| drop(black_box(seccomp::program(options))))));
     let load = median((0..rounds).map(|_| {

@@ -55,7 +55,7 @@ pub struct Options {
     /// Allow what a tracer needs.
     pub trace: bool,
     /// Refuse to make setuid files: they would be root's.
-    pub root_writes: bool,
+    pub as_root: bool,
     /// Refuse to empty files by name, which Landlock does not know yet.
     pub old_landlock: bool,
 }
@@ -67,7 +67,7 @@ pub fn groups(options: Options) -> impl Iterator<Item = &'static Group> {
         Applies::Untraced => !options.trace,
         Applies::OwnGroup => options.own_group,
         Applies::SharedGroup => options.shared_group,
-        Applies::RootWrites => options.root_writes,
+        Applies::Root => options.as_root,
         Applies::OldLandlock => options.old_landlock,
     })
 }

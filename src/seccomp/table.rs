@@ -41,8 +41,8 @@ pub enum Applies {
     SharedGroup,
     /// When the same is true and nothing else keeps signals from that group.
     OwnGroup,
-    /// When the target is root and may write files of the host.
-    RootWrites,
+    /// When the target is root.
+    Root,
     /// On kernels whose Landlock knows of writing and not of emptying (ABI 2, Linux 5.19 to 6.1).
     OldLandlock,
 }
@@ -355,9 +355,9 @@ pub const GROUPS: &[Group] = &[
     },
     Group {
         name: "setuid files of root",
-        reason: "a file of root with this bit, left in a write grant, makes everybody on the host root",
+        reason: "a file of root with this bit, in a write grant or behind a descriptor that was passed on, makes everybody on the host root",
         answer: Answer::Refused,
-        applies: Applies::RootWrites,
+        applies: Applies::Root,
         calls: calls![
             SYS_chmod if "with S_ISUID": Test::HasAny(1, S_ISUID);
             SYS_fchmod if "with S_ISUID": Test::HasAny(1, S_ISUID);
@@ -374,7 +374,7 @@ pub const GROUPS: &[Group] = &[
         name: "openat2 of root",
         reason: "the same by a mode in memory, where no filter looks; programs fall back to openat",
         answer: Answer::Unknown,
-        applies: Applies::RootWrites,
+        applies: Applies::Root,
         calls: calls![SYS_openat2],
     },
     Group {

@@ -10,7 +10,7 @@ fn all_options() -> impl Iterator<Item = Options> {
         own_group: bits & 1 != 0,
         shared_group: bits & 2 != 0,
         trace: bits & 4 != 0,
-        root_writes: bits & 8 != 0,
+        as_root: bits & 8 != 0,
         old_landlock: bits & 16 != 0,
     })
 }
@@ -100,7 +100,7 @@ fn the_program_says_what_the_table_says() {
 #[test]
 fn the_program_is_short_and_each_way_through_it_shorter() {
     let program =
-        program(Options { own_group: true, shared_group: true, trace: false, root_writes: true, old_landlock: true });
+        program(Options { own_group: true, shared_group: true, trace: false, as_root: true, old_landlock: true });
     assert!(program.len() < 200, "{} instructions", program.len());
     let longest = (0..600).map(|number| run(&program, ARCH, number, [0; 6]).1).max().unwrap();
     assert!(longest <= 18, "{longest} steps");
@@ -213,7 +213,7 @@ fn what_must_not_be_refused_is_not() {
     ];
     // As an ordinary user; what root is refused has a group of its own.
     let program =
-        program(Options { own_group: true, shared_group: true, trace: false, root_writes: false, old_landlock: false });
+        program(Options { own_group: true, shared_group: true, trace: false, as_root: false, old_landlock: false });
     for number in free {
         assert_eq!(run(&program, ARCH, u32::try_from(number).unwrap(), [0; 6]).0, ALLOW, "{number}");
     }
