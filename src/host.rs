@@ -46,7 +46,10 @@ impl Host {
             inherited: Inherited::of_this_process(),
             terminals,
             terminal: first.and_then(|stream| nix::unistd::ttyname(stream).ok()),
-            image: std::fs::read_link("/proc/self/exe").ok(),
+            // No name of a file where it was executed from a mount that has no place.
+            image: std::fs::read_link("/proc/self/exe")
+                .ok()
+                .filter(|path| std::fs::symlink_metadata(path).is_ok_and(|found| found.is_file())),
             children: crate::sys::process::children(),
         }
     }

@@ -103,6 +103,8 @@ fn plan(view: Vec<MountOp>, network: Network) -> Plan {
         absent: std::collections::BTreeSet::new(),
         unprotected: Vec::new(),
         covers: std::collections::BTreeSet::new(),
+        frozen: Vec::new(),
+        image: None,
         checks: Vec::new(),
         hidden: sandbox_run::plan::hidden::Scan::default(),
         network,

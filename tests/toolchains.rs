@@ -201,7 +201,11 @@ fn npm_installs_from_its_cache() {
     world.write("w/package-lock.json", lock.to_string());
     let install = "npm ci -s --offline && node -p 'require(\"dep\")'";
     // Its cache inside is one of its own, which it can write to and which is empty.
-    world.sh(["-p", "node", "-p", "build"], &format!("mkdir -p ~/.npm/_cacache/tmp && {install}")).done().code(1).stdout("");
+    world
+        .sh(["-p", "node", "-p", "build"], &format!("mkdir -p ~/.npm/_cacache/tmp && {install}"))
+        .done()
+        .code(1)
+        .stdout("");
     world.sh(["-p", "node", "-p", "build", "-w", "~/.npm"], install).done().is(0, "from the cache\n", "");
 }
 

@@ -61,6 +61,9 @@ impl Features {
 /// bubblewrap's own limit on the number of words, its argument vector and option files taken together.
 pub const MAX_WORDS: usize = 9000;
 
+/// Name of our own executable in `/dev`, where it has to have one.
+const IMAGE: &str = ".sandbox-run";
+
 /// Options for all that a plan says about mounts, namespaces and capabilities.
 #[must_use]
 pub fn launch(plan: &Plan, program: &Path, features: Features) -> Launch {
@@ -68,6 +71,8 @@ pub fn launch(plan: &Plan, program: &Path, features: Features) -> Launch {
     let Plan {
         view: _,
         covers,
+        frozen,
+        image,
         network,
         host_processes: _,
         // The inner stage's part: it gets these by the hand-off.
@@ -105,8 +110,8 @@ pub fn launch(plan: &Plan, program: &Path, features: Features) -> Launch {
         Network::Host => {}
     }
     options.push(["--cap-drop", "ALL"]);
-    if !covers.is_empty() {
-        // For the inner stage alone: it mounts masks, gives up both and checks that nothing is left of them.
+    if !covers.is_empty() || !frozen.is_empty() {
+        // For the inner stage alone: it mounts what is left to it, gives up both and checks that nothing is left of them.
         options.push(["--cap-add", "CAP_SYS_ADMIN"]);
         options.push(["--cap-add", "CAP_SETPCAP"]);
     }
@@ -115,13 +120,20 @@ pub fn launch(plan: &Plan, program: &Path, features: Features) -> Launch {
     options.push(["--as-pid-1"]);
     // Resolves without a network, unlike a made-up name.
     options.push(["--hostname", "localhost"]);
+    let mut executed = Word::FdPath(File::Image);
     for op in operations {
         options.mount(op);
+        // While that directory can still be written.
+        if let (MountOp::Dev { at }, Some(image)) = (op, image) {
+            let place = at.join(IMAGE);
+            options.push(["--ro-bind".into(), image.clone().into_os_string(), place.clone().into_os_string()]);
+            executed = Word::Text(place.into_os_string());
+        }
     }
     options.push(["--chdir", "/"]);
     Launch::Program(Command {
         program: program.to_owned(),
-        arguments: vec!["--args".into(), Word::Fd(File::Options), "--".into(), Word::FdPath(File::Image)],
+        arguments: vec!["--args".into(), Word::Fd(File::Options), "--".into(), executed],
         options: options.words,
     })
 }

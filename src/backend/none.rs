@@ -46,6 +46,8 @@ pub fn launch(plan: &Plan) -> Launch {
         environment: _,
         view: _,
         covers: _,
+        frozen: _,
+        image: _,
         create: _,
         absent: _,
         unprotected: _,

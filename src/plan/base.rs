@@ -55,6 +55,10 @@ pub const MACHINE: &[&str] = &["/proc/bus", "/proc/fs", "/proc/irq", "/proc/mtrr
 /// Files of `/proc` that no namespace holds and that tell of the caller: empty in every view.
 pub const CALLERS: &[&str] = &["/proc/key-users", "/proc/keys"];
 
+/// What the launcher program mounts in `/dev`, with the number by which the kernel knows each.
+pub const DEVICES: &[(&str, u64, u64)] =
+    &[("null", 1, 3), ("zero", 1, 5), ("full", 1, 7), ("random", 1, 8), ("urandom", 1, 9), ("tty", 5, 0)];
+
 /// A directory of ordinary files inside [`RESERVED`]: private like `/tmp`, what lies below can be granted.
 pub const SHARED: &str = "/dev/shm";
 

@@ -518,6 +518,14 @@ impl<'a> Builder<'a> {
     pub fn program(&mut self, target: &Target) -> Result<()> {
         for needed in &target.files {
             let (Needed::Link { at, .. } | Needed::File(at) | Needed::Directory(at)) = needed;
+            // What is there differs by who looks: to the process that becomes the target, our own program and descriptors.
+            if at.starts_with("/proc") {
+                let (word, at) = (target.word.display(), at.display());
+                let text = format!("cannot execute '{word}': '{at}' is not the same file inside");
+                return Err(Error::text(Kind::NotExecutable, text).hint(
+                    "COMMAND and the interpreter of its '#!' line need a name that does not lead through /proc",
+                ));
+            }
             if reserved(at) {
                 continue;
             }

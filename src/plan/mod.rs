@@ -58,6 +58,10 @@ pub struct Plan {
     /// Masks, pins and protects among them that the inner stage mounts, when there are many: to bubblewrap each costs a look at all
     /// other mounts, and a mask a descriptor.
     pub covers: BTreeSet<PathBuf>,
+    /// Device nodes, and directories of them, that the inner stage makes read-only: mode and owner of root's are root's to change.
+    pub frozen: Vec<PathBuf>,
+    /// Our own executable, where the caller can change it and cannot mount: it is executed from a read-only mount in the view.
+    pub image: Option<PathBuf>,
     /// The rules that they carry out, for whoever has to explain them.
     pub rules: View,
     /// How the target is traced, if it is.

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use nix::unistd::AccessFlags;
@@ -17,7 +17,7 @@ use super::streams::{self, Streams};
 use super::target::{Search, Target};
 use super::trace::{self, Trace, Tracing};
 use super::view::{Own, Rule, View};
-use super::{Check, Held, Plan, absolute, gap, target};
+use super::{Check, Held, MountOp, Plan, absolute, base, gap, target};
 use crate::backend::Backend;
 use crate::backend::bwrap::Features;
 use crate::error::{Error, Kind, Result};
@@ -113,17 +113,18 @@ pub fn resolve(
         warnings.push(format!("backend 'none' isolates nothing; not enforced: {}", words.join(", ")));
     }
     let covers = covers(&view, attempt);
+    let size = policy.files.tmp_size.unwrap_or(DEFAULT_TMP_SIZE);
+    let operations = if has_view { view.operations(size, attempt.host_processes) } else { Vec::new() };
+    let frozen = frozen(&operations, attempt, &mut warnings);
     warn_of_hard_links(&view, host.image.as_deref(), &mut warnings);
     Ok(Plan {
         backend,
         argv: argv.to_vec(),
         checks: checks(&view, &covers),
-        view: if has_view {
-            view.operations(policy.files.tmp_size.unwrap_or(DEFAULT_TMP_SIZE), attempt.host_processes)
-        } else {
-            Vec::new()
-        },
+        view: operations,
         covers,
+        frozen,
+        image: own_image(host).filter(|_| has_view).map(Path::to_owned),
         rules: view,
         trace,
         create,
@@ -181,6 +182,47 @@ fn environment(policy: &Policy, host: &Host, view: Option<&View>, workdir: &Path
 fn covers(view: &View, attempt: Attempt) -> BTreeSet<PathBuf> {
     let mounts = if attempt.bare { BTreeSet::new() } else { view.last_mounts() };
     if mounts.len() > FEW { mounts } else { BTreeSet::new() }
+}
+
+/// Our own executable, for a user who can change it and is not root, for whom there is a better way (`sys::image`).
+fn own_image(host: &Host) -> Option<&Path> {
+    let user = nix::unistd::geteuid();
+    let image = host.image.as_deref()?;
+    let own = std::fs::metadata(image).ok()?.uid() == user.as_raw();
+    (!user.is_root() && (own || nix::unistd::access(image, AccessFlags::W_OK).is_ok())).then_some(image)
+}
+
+/// Devices that the inner stage makes read-only: for root, whose they are.
+fn frozen(operations: &[MountOp], attempt: Attempt, warnings: &mut Vec<String>) -> Vec<PathBuf> {
+    let devices = if nix::unistd::geteuid().is_root() { devices(operations) } else { Vec::new() };
+    if !attempt.bare || devices.is_empty() {
+        return devices;
+    }
+    warnings.push(
+        "the command can change mode, owner and times of device nodes of the host: nothing can be mounted read-only here".into(),
+    );
+    Vec::new()
+}
+
+/// Device nodes that the view takes from the host, and directories of the host's `/dev`.
+fn devices(operations: &[MountOp]) -> Vec<PathBuf> {
+    let mut devices = Vec::new();
+    let host = std::fs::metadata("/dev").ok().map(|found| found.dev());
+    for op in operations {
+        match op {
+            MountOp::Dev { at } => devices.extend(base::DEVICES.iter().map(|(name, ..)| at.join(name))),
+            MountOp::Bind { from, at, device: true, .. }
+                if std::fs::symlink_metadata(from).is_ok_and(|found| {
+                    let kind = found.file_type();
+                    kind.is_char_device() || kind.is_block_device() || (kind.is_dir() && Some(found.dev()) == host)
+                }) =>
+            {
+                devices.push(at.clone());
+            }
+            _ => {}
+        }
+    }
+    devices
 }
 
 /// How `target` is traced. Without a tracer, or where a mask hides it, the run goes on without, since it restricts no less.

@@ -1,5 +1,5 @@
-//! Masks, pins and protects by the hundred: mounted by the inner stage, in milliseconds, where bubblewrap would take seconds and for
-//! masks a descriptor each.
+//! What is left to the inner stage to mount: masks, pins and protects by the hundred, in milliseconds, where bubblewrap would take
+//! seconds and for masks a descriptor each, and device nodes read-only, which bubblewrap makes useless in doing so.
 //!
 //! Runs before anything else inside and leaves no capability behind. It makes nothing on the host: what has gone has no place
 //! for a mount, and a mask of it is not needed.
@@ -23,11 +23,26 @@ use crate::sys;
 /// Where the empty file and the empty directory are made; nobody can ask for a mask below it. What is there comes back.
 const PLACE: &str = "/dev/pts";
 
-/// Mounts what `checks` leave to this stage, parents first, then gives up every capability.
-pub fn cover(checks: &[Check]) -> io::Result<()> {
+/// The capabilities that this takes: `CAP_SETPCAP`, to give up all, and `CAP_SYS_ADMIN`, to mount.
+pub const NEEDED: &[u32] = &[8, 21];
+
+/// Mounts what `checks`, if given, leave to this stage, parents first, makes `devices` read-only, then gives up every capability.
+pub fn cover(checks: Option<&[Check]>, devices: &[PathBuf]) -> io::Result<()> {
+    // The mounts so far may belong to another user namespace than the one we have a say in: not those of root.
+    if checks.is_some() || !nix::unistd::geteuid().is_root() {
+        unshare(CloneFlags::CLONE_NEWNS)?;
+    }
+    if let Some(checks) = checks {
+        hide(checks)?;
+    }
+    for device in devices {
+        sys::mounts::set_read_only(None, device)?;
+    }
+    sys::process::drop_capabilities()
+}
+
+fn hide(checks: &[Check]) -> io::Result<()> {
     let none: Option<&Path> = None;
-    // The mounts so far may belong to another user namespace than the one we have a say in.
-    unshare(CloneFlags::CLONE_NEWNS)?;
     let place = Path::new(PLACE);
     let (file, directory) = (place.join("file"), place.join("directory"));
     let locked = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
@@ -65,7 +80,7 @@ pub fn cover(checks: &[Check]) -> io::Result<()> {
     }
     read_only(&protected)?;
     umount2(place, MntFlags::MNT_DETACH)?;
-    sys::process::drop_capabilities()
+    Ok(())
 }
 
 /// Mounts `path` on itself, with all that is mounted below.

@@ -45,8 +45,9 @@ pub struct Header {
     pub rlimits: Rlimits,
     /// Start nothing: report that everything would be ready.
     pub rehearsal: bool,
-    /// How many of the strings are arguments, variables, checks (one file and its path each), writable places and trials.
-    pub counts: [usize; 5],
+    /// How many of the strings are arguments, variables, checks (one file and its path each), writable places, trials and
+    /// devices.
+    pub counts: [usize; 6],
     /// Device, inode, what must be there and whether the inner stage has to mount it, for each check.
     pub checks: Vec<(u64, u64, Held, bool)>,
     /// Device and inode of what the host has, for each trial. With trials no target is started.
@@ -91,6 +92,8 @@ pub struct Handoff {
     pub writable: Vec<PathBuf>,
     /// What to try in place of the target.
     pub trials: Vec<Trial>,
+    /// Device nodes to make read-only.
+    pub devices: Vec<PathBuf>,
 }
 
 /// What is started inside.
@@ -179,6 +182,9 @@ pub fn write(header: &Header, plan: &Plan, errand: &Errand) -> io::Result<OwnedF
     for trial in errand.trials {
         push(trial.path.as_os_str().as_bytes())?;
     }
+    for device in &plan.frozen {
+        push(device.as_os_str().as_bytes())?;
+    }
     sys::fd::sealed(c"handoff", &bytes)
 }
 
@@ -195,7 +201,7 @@ pub fn read(file: impl AsFd, nonce: &str) -> Option<Handoff> {
     if header.nonce != nonce {
         return None;
     }
-    let [arguments, variables, checks, writable, trials] = header.counts;
+    let [arguments, variables, checks, writable, trials, devices] = header.counts;
     let mut string = || strings.next().and_then(|text| CString::new(text).ok());
     let program = string()?;
     let mut path = || Some(PathBuf::from(OsString::from_vec(string()?.into_bytes())));
@@ -206,6 +212,7 @@ pub fn read(file: impl AsFd, nonce: &str) -> Option<Handoff> {
     let paths = (0..checks).map(|_| string()).collect::<Option<Vec<_>>>()?;
     let writable = (0..writable).map(|_| string()).collect::<Option<Vec<_>>>()?;
     let tried = (0..trials).map(|_| string()).collect::<Option<Vec<_>>>()?;
+    let devices = (0..devices).map(|_| string()).collect::<Option<Vec<_>>>()?;
     if string().is_some() || header.checks.len() != paths.len() || header.trials.len() != tried.len() {
         return None;
     }
@@ -222,9 +229,10 @@ pub fn read(file: impl AsFd, nonce: &str) -> Option<Handoff> {
         })
         .collect();
     let writable = writable.iter().map(path_of).collect();
+    let devices = devices.iter().map(path_of).collect();
     let trials =
         tried.iter().zip(&header.trials).map(|(path, file)| Trial { path: path_of(path), file: *file }).collect();
-    Some(Handoff { header, program, workdir, seal, argv, environment, checks, writable, trials })
+    Some(Handoff { header, program, workdir, seal, argv, environment, checks, writable, trials, devices })
 }
 
 fn path_of(text: &CString) -> PathBuf {

@@ -19,6 +19,7 @@ use super::control::{Inner, Report, Step, WATCHED};
 use super::handoff::{self, Handoff, Isolation, MARKER};
 use super::trial;
 use crate::plan::Held;
+use crate::plan::base::DEVICES;
 use crate::sys::landlock::Wall;
 use crate::sys::process::{Change, Moment, changed_child, ended_child, own_time, soft_cpu_limit};
 use crate::sys::signals::{Arrivals, Signals};
@@ -108,11 +109,21 @@ fn run(handoff: &Handoff, control: &Inner) -> Result<i32, Failure> {
     let handle = sys::pidfd::PidFd::open(getpid().as_raw()).at(Step::Handle)?;
     control.report(Report::Alive, Some(handle.as_fd())).at(Step::Handle)?;
     if let Some(isolation) = &header.isolation {
-        if isolation.cover {
-            super::cover::cover(&handoff.checks).at(Step::Cover)?;
+        // Before anything is mounted: it must not be in the namespace of the host.
+        verify_place(isolation)?;
+        if isolation.cover || !handoff.devices.is_empty() {
+            if sys::process::has_capabilities(super::cover::NEEDED).at(Step::Privileges)? {
+                return Err(Failure(Step::Privileges, 0));
+            }
+            let checks = isolation.cover.then_some(&*handoff.checks);
+            super::cover::cover(checks, &handoff.devices).at(Step::Cover)?;
         }
-        verify(isolation)?;
+        verify_privileges()?;
         verify_view(handoff)?;
+        // Out of the caller's session, whose priority can be set by the name of any process that is in it.
+        if header.new_session && nix::unistd::getsid(None) != Ok(getpid()) {
+            nix::unistd::setsid().at(Step::Session)?;
+        }
     }
     if header.rehearsal {
         control.report(Report::Ready, None).at(Step::Handle)?;
@@ -125,7 +136,8 @@ fn run(handoff: &Handoff, control: &Inner) -> Result<i32, Failure> {
     let mut streams = [None, None, None];
     for (slot, number) in streams.iter_mut().zip(header.streams) {
         if let Some(number) = number {
-            *slot = Some(sys::fd::adopt(number).ok_or(Failure(Step::Descriptors, libc::EBADF))?);
+            let stream = sys::fd::adopt(number).ok_or(Failure(Step::Descriptors, libc::EBADF))?;
+            *slot = Some(if handoff.devices.is_empty() { stream } else { device_inside(stream) });
         }
     }
     sys::fd::cloexec_all().at(Step::Descriptors)?;
@@ -163,7 +175,7 @@ fn run(handoff: &Handoff, control: &Inner) -> Result<i32, Failure> {
 }
 
 /// What the kernel says has to agree with what was planned.
-fn verify(isolation: &Isolation) -> Result<(), Failure> {
+fn verify_place(isolation: &Isolation) -> Result<(), Failure> {
     if getpid() != Pid::from_raw(1) {
         return Err(Failure(Step::NotIsolated, 0));
     }
@@ -177,10 +189,15 @@ fn verify(isolation: &Isolation) -> Result<(), Failure> {
     {
         return Err(Failure(Step::NotIsolated, 0));
     }
+    Ok(())
+}
+
+/// No privilege is left, and none can come back.
+fn verify_privileges() -> Result<(), Failure> {
     if root_could_set_the_kernel().at(Step::Privileges)? {
         return Err(Failure(Step::Privileges, 0));
     }
-    if !sys::process::has_no_new_privs() || sys::process::has_capabilities().at(Step::Privileges)? {
+    if !sys::process::has_no_new_privs() || sys::process::has_capabilities(&[]).at(Step::Privileges)? {
         return Err(Failure(Step::Privileges, 0));
     }
     Ok(())
@@ -220,6 +237,19 @@ fn verify_view(handoff: &Handoff) -> Result<(), Failure> {
 /// Whether the mount at `path` refuses writing.
 fn is_read_only(path: &Path) -> nix::Result<bool> {
     Ok(nix::sys::statvfs::statvfs(path)?.flags().contains(nix::sys::statvfs::FsFlags::ST_RDONLY))
+}
+
+/// The same device by its name inside, where its node cannot be changed; `stream` itself when it is none of those that are
+/// there.
+fn device_inside(stream: OwnedFd) -> OwnedFd {
+    use nix::sys::stat::{SFlag, fstat, makedev};
+    let Ok(found) = fstat(&stream) else { return stream };
+    if SFlag::from_bits_truncate(found.st_mode) & SFlag::S_IFMT != SFlag::S_IFCHR {
+        return stream;
+    }
+    let known = DEVICES.iter().find(|(_, major, minor)| makedev(*major, *minor) == found.st_rdev);
+    let reopened = known.and_then(|(name, ..)| sys::fd::reopen(&stream, &Path::new("/dev").join(name)));
+    reopened.unwrap_or(stream)
 }
 
 /// Whether the outer stage died before the target started: nothing else ends what it left behind.

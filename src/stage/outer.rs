@@ -115,7 +115,14 @@ fn start(plan: &Plan, launch: &Launch, host: &Host, mode: Mode) -> Result<Starte
         by_shell: plan.target.script_without_shebang && strace.is_none(),
         rlimits: Rlimits::of(plan),
         rehearsal: purpose == Purpose::Rehearsal,
-        counts: [errand.argv.len(), plan.environment.vars.len(), plan.checks.len(), plan.walls().count(), trials.len()],
+        counts: [
+            errand.argv.len(),
+            plan.environment.vars.len(),
+            plan.checks.len(),
+            plan.walls().count(),
+            trials.len(),
+            plan.frozen.len(),
+        ],
         checks: plan.checks.iter().map(|check| (check.device, check.inode, check.held, check.covered)).collect(),
         trials: trials.iter().map(|trial| trial.file).collect(),
     };
@@ -337,7 +344,7 @@ fn render(word: &Word, passed: &mut Passed) -> io::Result<OsString> {
         Word::FdPath(file) => (file, true),
     };
     let opened = match file {
-        launch::File::Image => sys::fd::own_image()?,
+        launch::File::Image => sys::image::own()?,
         launch::File::Host(path) => {
             let open = File::open(path);
             let told = |error: &io::Error| format!("'{}': {}", path.display(), sys::process::describe(error));

@@ -9,7 +9,7 @@ use nix::fcntl::{FcntlArg, FdFlag, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
 /// All seals that make a memory file constant.
-const SEALS: SealFlag =
+pub(super) const SEALS: SealFlag =
     SealFlag::F_SEAL_WRITE.union(SealFlag::F_SEAL_GROW).union(SealFlag::F_SEAL_SHRINK).union(SealFlag::F_SEAL_SEAL);
 
 /// A memory file with `bytes` that nobody can change any more, at offset 0, close-on-exec.
@@ -186,11 +186,13 @@ pub fn fill_streams() -> io::Result<()> {
     if closed.is_empty() { Ok(()) } else { silence(&closed) }
 }
 
-/// Our own executable, open by path only: enough to execute it, wherever it lies.
-pub fn own_image() -> io::Result<OwnedFd> {
-    use std::os::unix::fs::OpenOptionsExt;
-    let file = File::options().read(true).custom_flags(libc::O_PATH | libc::O_CLOEXEC).open("/proc/self/exe")?;
-    Ok(file.into())
+/// The file `path`, opened as `stream` was; `None` when that cannot be.
+#[must_use]
+pub fn reopen(stream: impl AsFd, path: &std::path::Path) -> Option<OwnedFd> {
+    use nix::fcntl::OFlag;
+    let kept = OFlag::O_ACCMODE | OFlag::O_APPEND | OFlag::O_NONBLOCK;
+    let flags = OFlag::from_bits_truncate(fcntl(stream, FcntlArg::F_GETFL).ok()?) & kept;
+    nix::fcntl::open(path, flags | OFlag::O_CLOEXEC | OFlag::O_NOCTTY, nix::sys::stat::Mode::empty()).ok()
 }
 
 /// A descriptor that was opened for writing, or a directory, unless it is a pipe or a socket: those have no place in a tree.

@@ -7,10 +7,12 @@ pub mod acl;
 pub mod fd;
 pub mod filter;
 pub mod group;
+pub mod image;
 pub mod inherited;
 pub mod keyring;
 #[cfg(target_os = "linux")]
 pub mod landlock;
+pub mod mounts;
 pub mod pidfd;
 pub mod process;
 pub mod signals;

@@ -128,8 +128,9 @@ pub fn drop_capabilities() -> io::Result<()> {
     if set == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Whether any capability is left to this process or could come back: permitted, effective, inheritable or bounding.
-pub fn has_capabilities() -> io::Result<bool> {
+/// Whether any capability but those in `known` is left to this process or could come back: permitted, effective, inheritable or
+/// bounding.
+pub fn has_capabilities(known: &[u32]) -> io::Result<bool> {
     const PR_CAPBSET_READ: libc::c_int = 23;
     let mut header = CapabilityHeader::OWN;
     let mut data = [Capabilities::default(); 2];
@@ -138,13 +139,18 @@ pub fn has_capabilities() -> io::Result<bool> {
     if read != 0 {
         return Err(io::Error::last_os_error());
     }
-    if data.iter().any(|d| d.effective | d.permitted | d.inheritable != 0) {
-        return Ok(true);
+    for (data, first) in data.iter().zip([0, 32]) {
+        let known = known.iter().filter_map(|number| number.checked_sub(first).filter(|bit| *bit < 32));
+        let known = known.fold(0, |bits, bit| bits | 1 << bit);
+        if (data.effective | data.permitted | data.inheritable) & !known != 0 {
+            return Ok(true);
+        }
     }
     for capability in 0..64 {
         // SAFETY: takes integers; a number above the last capability gives EINVAL, which ends the loop.
         match unsafe { libc::prctl(PR_CAPBSET_READ, capability, 0, 0, 0) } {
             0 => {}
+            1 if known.contains(&capability) => {}
             1 => return Ok(true),
             _ => break,
         }

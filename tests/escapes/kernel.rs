@@ -147,3 +147,69 @@ fn keys_of_the_caller_are_not_listed() {
         crate::harness::skip("keys", "this kernel has no keys to list");
     }
 }
+
+/// A `/dev` for the program alone: nothing that goes wrong here reaches the machine's.
+const DEVICES: &str = r#"
+mount -t tmpfs tmpfs "$1" && cd "$1" && mkdir pts shm more &&
+mknod null c 1 3 && mknod zero c 1 5 && mknod full c 1 7 && mknod random c 1 8 && mknod urandom c 1 9 && mknod tty c 5 0 &&
+mknod extra c 1 3 && mknod more/node c 1 5 && chmod 666 null zero full random urandom tty extra more/node &&
+ln -s /proc/self/fd fd && ln -s fd/0 stdin && ln -s fd/1 stdout && ln -s fd/2 stderr && ln -s pts/ptmx ptmx &&
+mount --bind "$1" /dev && cd "$2" && shift 2 || exit 99
+"$@" </dev/zero >/dev/stdout
+status=$?
+cd /dev && find . -type c ! -perm 666
+find . -type c -newermt 2100-01-01
+exit $status
+"#;
+
+/// Node by node, by its name and by what is given as standard input: mode, times and access control list.
+const NODES: &str = r"
+import os, struct, sys
+acl = struct.pack('<I', 2) + b''.join(struct.pack('<HHI', tag, 7, id) for tag, id in [(1, 2**32-1), (2, 65534), (4, 2**32-1), (16, 2**32-1), (32, 2**32-1)])
+nodes = ['null', 'zero', 'full', 'random', 'urandom', 'tty', 'extra', 'more/node']
+for name in [*(f'/dev/{node}' for node in nodes), '/proc/self/fd/0']:
+    for way in [lambda: os.chmod(name, 0o677), lambda: os.utime(name, (2**32, 2**32)), lambda: os.setxattr(name, 'system.posix_acl_access', acl)]:
+        try: way()
+        except OSError: pass
+try: os.fchmod(0, 0o677)
+except OSError: pass
+os.write(os.open('/dev/null', os.O_WRONLY), b'x')
+assert os.read(0, 3) == os.read(os.open('/dev/zero', os.O_RDONLY), 3) == bytes(3)
+assert len(os.read(os.open('/dev/urandom', os.O_RDWR), 9)) == 9
+for node in sys.argv[1:]: os.close(os.open(node, os.O_RDWR))
+";
+
+#[test]
+fn device_nodes_of_the_host_stay_as_they_are() {
+    let world = World::new();
+    let python = find("python3").expect("python3");
+    let python = python.to_str().expect("text");
+    if !is_root() {
+        // They are root's; what is tried is refused to others anyway.
+        super::python(&world, Some(&[]), NODES, &[])
+            .stdin_from(fs::File::open("/dev/zero").unwrap())
+            .done()
+            .is(0, "", "");
+        return;
+    }
+    let (dev, w) = (world.dir("o/dev"), world.text("w"));
+    let call = |words: &[&str]| {
+        let first = ["-m", "--propagation", "private", "sh", "-c", DEVICES, "sh", dev.to_str().unwrap(), &w];
+        world.call("unshare", first.iter().chain(words)).done()
+    };
+    let program = program();
+    let program = program.to_str().expect("text");
+    call(&[program, "--", python, "-c", NODES]).is(0, "", "");
+    let granted = ["/dev/extra", "/dev/more/node"];
+    let options = [program, "-w", "/dev/extra", "-w", "/dev/more", "--", python, "-c", NODES];
+    call(&[&options[..], &granted[..]].concat()).is(0, "", "");
+    // By the hundred masks that are mounted with them.
+    for number in 0..30 {
+        world.write(&format!("w/.hidden-{number}"), "s3cret");
+    }
+    let script = format!("cat .hidden-*; exec {python} -c \"$0\"");
+    call(&[program, "--", "sh", "-c", &script, NODES]).is(0, "", "");
+    // The control.
+    let done = call(&[python, "-c", NODES]).code(0);
+    assert!(done.out().lines().count() >= 8, "{}", done.out());
+}

@@ -1,8 +1,9 @@
 //! The launcher as the way out: its options, its image, values that are empty.
 
 use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
-use crate::harness::{World, alone, program};
+use crate::harness::{World, alone, is_root, program};
 
 /// flatpak handed the name of the command to bubblewrap where an option could stand.
 #[test]
@@ -123,4 +124,100 @@ for words in [['./again'], ['bin/sandbox-run', '--check'], ['./bin/sandbox-run',
     let plain = world.write("w/bin/plain", "");
     let words = ["-w", ".", "--", "python3", "-c", script, plain.to_str().unwrap()];
     world.call(&copy, words).done().code(0).stdout_has("written ");
+}
+
+/// Names that mean our own program, or a descriptor of ours, to the process that is about to become the command.
+#[test]
+fn no_command_is_one_of_our_own_files() {
+    let world = World::new();
+    world.write("w/policy.toml", "backend_type = \"none\"\n");
+    world.link("w/link", "/proc/self/exe");
+    let chain = world.script("w/chain", "#!/proc/self/exe --policy=policy.toml\n");
+    world.script("w/next", &format!("#!{}\n", chain.display()));
+    world.script("w/linked", &format!("#!{}\n", world.text("w/link")));
+    world.script("w/descriptor", "#!/proc/self/fd/4\n");
+    world.script("w/parent", "#!/proc/1/exe\n");
+    world.script("w/devices", "#!/dev/fd/4\n");
+    let program = || fs::File::open("/bin/true").unwrap();
+    for word in
+        ["./chain", "./next", "./linked", "./descriptor", "./devices", "./link", "/proc/self/exe", "/proc/1/exe"]
+    {
+        for options in [&[][..], &["-w", "."], &["-r", "/"]] {
+            let done = world.run([options, &["--", word]].concat()).fd(program(), 4).done();
+            // Whose program that is may not be ours to know.
+            done.refused(126, &[if word == "/proc/1/exe" { "'/proc/1/exe'" } else { "is not the same file inside" }]);
+        }
+    }
+    // The control: scripts whose interpreters have names of their own, links among them.
+    world.link("w/shell", "/bin/sh");
+    world.script("w/plain", &format!("#!{}\nexit 7\n", world.text("w/shell")));
+    world.run(["./plain"]).done().is(7, "", "");
+}
+
+/// Changes what can be changed about a file without writing it.
+const CHANGE: &str = "
+import os, sys
+def change(name):
+    for what in [lambda: os.chmod(name, 0o777), lambda: os.utime(name, (1, 1)), lambda: os.setxattr(name, 'user.x', b'x')]:
+        try: what()
+        except OSError: pass
+";
+
+/// What is executed can be reached by `/proc/PID/exe` on the mount that it was executed from, with the rights of its owner.
+#[test]
+fn the_file_of_our_own_image_takes_no_change() {
+    let world = World::new();
+    let copy = world.path("o/sandbox-run");
+    alone(|| fs::copy(program(), &copy)).unwrap();
+    fs::set_permissions(&copy, fs::Permissions::from_mode(0o755)).unwrap();
+    let state = || {
+        let found = fs::metadata(&copy).unwrap();
+        (found.mode(), found.mtime(), found.uid())
+    };
+    let before = state();
+    // By the descriptor, to whoever gets it first.
+    world.script(
+        "fake/bwrap",
+        &format!("#!/usr/bin/python3{CHANGE}change(sys.argv[-1])\nprint(sys.argv[-1], file=sys.stderr)\n"),
+    );
+    let fake = crate::fakes::first(&world, "fake");
+    let done = world.call(&copy, ["true"]).env("PATH", &fake).done();
+    done.code(125).stderr_has(if is_root() { "/proc/self/fd/" } else { "/dev/.sandbox-run" });
+    assert_eq!(state(), before);
+    // It is what runs inside, as well.
+    world.call(&copy, ["--", "sh", "-c", "exit 7"]).done().is(7, "", "");
+    world.call(&copy, ["--explain", "/usr"]).done().code(0);
+    if !is_root() {
+        let inside = format!("{CHANGE}change('/dev/.sandbox-run')");
+        world.call(&copy, ["--", "/usr/bin/python3", "-c", &inside]).done().is(0, "", "");
+        assert_eq!(state(), before);
+    }
+    // A file that has no name any more.
+    let nameless = world.path("o/nameless");
+    alone(|| fs::copy(program(), &nameless)).unwrap();
+    let script = "import os, sys; fd = os.open(sys.argv[1], os.O_RDONLY); os.unlink(sys.argv[1]); os.execve(fd, sys.argv[1:], os.environ)";
+    let words = [&[nameless.to_str().unwrap()], &["--", "sh", "-c", "exit 7"][..]].concat();
+    super::python(&world, None, script, &words).done().is(7, "", "");
+    if is_root() {
+        // By a name of it that no plan knows: another process file system of the host.
+        let (proc, own) = (world.dir("o/proc"), world.text("o/proc/self/exe"));
+        world.write("w/policy.toml", "backend_type = \"none\"\nworkdir = \"d\"\n");
+        world.script("w/again", &format!("#!{own} --policy=policy.toml\n"));
+        let attack = "for pid in ['self', *filter(str.isdigit, os.listdir('/proc'))]:
+    try: fd = os.open(f'/proc/{pid}/exe', os.O_PATH)
+    except OSError: continue
+    if os.path.basename(os.readlink(f'/proc/{pid}/exe')) not in ('python3', os.path.basename(os.path.realpath(sys.executable))):
+        print('reached'); change(f'/proc/self/fd/{fd}')
+";
+        world.script("w/d/again", &format!("#!/usr/bin/python3{CHANGE}{attack}"));
+        let line = "mount -t proc proc \"$1\" && exec \"$2\" -r \"$1\" --show-hidden '*' -- ./again";
+        let words = ["-m", "--propagation", "private", "sh", "-c", line, "sh", proc.to_str().unwrap()];
+        let done = world.call("unshare", words.iter().chain(&[copy.to_str().unwrap()])).done();
+        done.code(0).stdout_has("reached");
+        assert_eq!(state(), before);
+    }
+    // The control.
+    let python = format!("{CHANGE}change(sys.argv[1])");
+    super::python(&world, None, &python, &[copy.to_str().unwrap()]).done().is(0, "", "");
+    assert_ne!(state(), before);
 }

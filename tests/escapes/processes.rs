@@ -64,3 +64,29 @@ fn shared_memory_of_the_host_is_not_there() {
         done.is(0, "ENOENT ENOENT False\n", "");
     }
 }
+
+/// The kernel gives each session a share of the processor, and lets it be set by the name of any process in it.
+#[test]
+fn the_priority_of_the_callers_session_stays() {
+    if fs::metadata("/proc/self/autogroup").is_err() {
+        eprintln!("not tried: this kernel has no groups by session");
+        return;
+    }
+    let world = World::new();
+    let set = "for n in 1 2 3 4 5 6 7 8 9; do echo 7 >\"$f\" && break; sleep 0.1; done 2>/dev/null";
+    let attack = format!("for f in /proc/[0-9]*/autogroup; do {set}; done");
+    let line = "cat /proc/self/autogroup; \"$@\"; cat /proc/self/autogroup";
+    let in_session = |words: &[&str]| {
+        let first = ["-w", "sh", "-c", line, "sh"];
+        let done = world.call("setsid", first.iter().chain(words)).done().code(0);
+        done.out().lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let program = crate::harness::program();
+    let program = program.to_str().expect("text");
+    for options in [&[][..], &["-w", "."], &["--net", "host"]] {
+        let lines = in_session(&[&[program], options, &["--", "sh", "-c", &attack]].concat());
+        assert!(lines.len() == 2 && lines[0] == lines[1], "{options:?} {lines:?}");
+    }
+    let lines = in_session(&["sh", "-c", &format!("f=/proc/self/autogroup; {set}")]);
+    assert!(lines.len() == 2 && lines[0] != lines[1], "the control {lines:?}");
+}
