@@ -2,6 +2,7 @@
 //!
 //! Resolves each written path once; whatever is added names no link.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Component, Components, Path, PathBuf};
