@@ -12,7 +12,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 
 /// Crates of a normal build for Linux, ours and procedural macros included.
-const CRATES_MAX: usize = 58;
+const CRATES_MAX: usize = 59;
 
 /// Bytes of a release build, stripped.
 const PROGRAM_BYTES_MAX: u64 = 3_500_000;

@@ -6,8 +6,6 @@
 //!
 //! Format: gitformat-index(5), versions 2 to 4.
 
-mod sha1;
-
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -16,10 +14,10 @@ use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use sha2::Digest as _;
+use sha1::{Digest, Sha1};
+use sha2::Sha256;
 
 use super::git;
-use sha1::Sha1;
 
 /// More of an index is not read: two million names, twice what the largest known repositories have.
 const LONGEST_INDEX: u64 = 256 << 20;
@@ -136,30 +134,22 @@ impl Stamp {
         budget.0 -= length;
         let head = format!("blob {length}\0");
         // A file that grows meanwhile is not read for ever.
-        let mut content = file.by_ref().take(length + 1);
+        let content = file.by_ref().take(length + 1);
         Ok(match &self.hash {
-            Hash::Sha1(hash) => {
-                let mut sum = Sha1::new();
-                sum.update(head.as_bytes());
-                pour(&mut content, |bytes| sum.update(bytes))?;
-                sum.finish() == *hash
-            }
-            Hash::Sha256(hash) => {
-                let mut sum = sha2::Sha256::new();
-                sum.update(head.as_bytes());
-                pour(&mut content, |bytes| sum.update(bytes))?;
-                sum.finalize()[..] == hash[..]
-            }
+            Hash::Sha1(hash) => digest::<Sha1>(&head, content)? == hash[..],
+            Hash::Sha256(hash) => digest::<Sha256>(&head, content)? == hash[..],
         })
     }
 }
 
-fn pour(from: &mut impl Read, mut into: impl FnMut(&[u8])) -> io::Result<()> {
+/// The hash of `head` and all of `content`.
+fn digest<D: Digest>(head: &str, mut content: impl Read) -> io::Result<Vec<u8>> {
+    let mut sum = D::new_with_prefix(head);
     let mut buffer = [0; 16 << 10];
     loop {
-        match from.read(&mut buffer)? {
-            0 => return Ok(()),
-            count => into(&buffer[..count]),
+        match content.read(&mut buffer)? {
+            0 => return Ok(sum.finalize().to_vec()),
+            count => sum.update(&buffer[..count]),
         }
     }
 }
