@@ -36,7 +36,7 @@ set edit:completion:arg-completer[sandbox-run] = {|@words|
             cand --mask 'Hide PATH'
             cand --protect 'Forbid writing PATH inside a write grant'
             cand --show-hidden 'Leave the hidden name NAME visible (''*'': all) [default: the default list]'
-            cand --hidden-scan-max 'Most entries to search for hidden names [default: 50000]'
+            cand --hidden-scan-max 'Most entries to search for hidden names [default: 500000]'
             cand --hidden-scan-overflow 'What happens at that number: error, warn, unlimited [default: error]'
             cand -C 'Working directory of the command [default: the caller''s]'
             cand --workdir 'Working directory of the command [default: the caller''s]'

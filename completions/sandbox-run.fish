@@ -30,7 +30,7 @@ complete -c sandbox-run -l write-try -d 'Like --write, skipped when PATH is miss
 complete -c sandbox-run -l mask -d 'Hide PATH' -r -F
 complete -c sandbox-run -l protect -d 'Forbid writing PATH inside a write grant' -r -F
 complete -c sandbox-run -l show-hidden -d 'Leave the hidden name NAME visible (\'*\': all) [default: the default list]' -r -f
-complete -c sandbox-run -l hidden-scan-max -d 'Most entries to search for hidden names [default: 50000]' -r -f
+complete -c sandbox-run -l hidden-scan-max -d 'Most entries to search for hidden names [default: 500000]' -r -f
 complete -c sandbox-run -l hidden-scan-overflow -d 'What happens at that number: error, warn, unlimited [default: error]' -r -f -a "error\t''
 warn\t''
 unlimited\t''"

@@ -221,7 +221,7 @@ fn four_spellings_of_one_policy() {
     );
     let record = Record::new(&world).with("read_roots", format!("[\"{o}\"]"));
     let record = record.with("mask_paths", format!("[\"{w}/key\"]")).with("spawn_env_allowlist", r#"["PATH"]"#);
-    let record = record.with("cwd_allow_hidden", "null");
+    let record = record.with("cwd_allow_hidden", "null").with("cwd_hidden_scan_max_entries", "500000");
     world.write("p.toml", &toml);
     world.write("p.json", &json);
     let dry = ["--dry-run=json", "true"];

@@ -213,15 +213,14 @@ pub(super) const TEXTS: &[Text] = &[
         long: "How many directory entries are looked at before the start, to find the names that have to be \
             hidden. Directories of dependencies (node_modules, target, vendor and the like) come last; \
             those of toolchains in HOME (~/.cargo, ~/.rustup, ~/.pyenv and the like) are not searched.",
-        default: "50000",
+        default: "500000",
     },
     Text {
         id: "hidden-scan-overflow",
         short: "What happens at that number: error, warn, unlimited",
-        long: "What happens when there are more entries than '--hidden-scan-max'. 'error': nothing is started, \
-            unless all that is left are directories of dependencies and the list is the default one; then \
-            '-v' tells of it. 'warn': COMMAND starts, with a warning, and what was not looked at stays \
-            visible. 'unlimited': there is no limit.",
+        long: "What happens when there are more entries than '--hidden-scan-max'. 'error': nothing is started. \
+            'warn': COMMAND starts, with a warning, and what was not looked at stays \
+            visible, and repositories there unprotected. 'unlimited': there is no limit.",
         default: "error",
     },
     Text {

@@ -328,7 +328,7 @@ pub const FIELDS: [Field; 39] = [
     Field {
         key: "cwd_hidden_scan_max_entries",
         kind: Kind::Count(1),
-        default: "50000",
+        default: "500000",
         unit: "directory entries",
         about: "The most entries that the scan for hidden names looks at, as with --hidden-scan-max. Directories of dependencies come last.",
         bwrap: "scans before the start.",
@@ -341,8 +341,7 @@ pub const FIELDS: [Field; 39] = [
         default: "error",
         unit: "",
         about: "What happens when the scan for hidden names reaches its limit, as with --hidden-scan-overflow: error refuses to \
-            start, warn starts with what was found, unlimited goes on. Under the default list what is left in directories of \
-            dependencies is no error.",
+            start, warn starts with what was found, unlimited goes on.",
         bwrap: "scans before the start.",
         none: NO_SCAN,
         guesses: &["hidden_scan_overflow", "hidden_overflow", "overflow"],

@@ -352,7 +352,7 @@ impl<'a> Builder<'a> {
             Some(known) => known.clone(),
             None => hidden::scan(&Ground::of(&self.view, self.workdir, home.as_deref(), names), rule, names)?,
         };
-        scan.look_again();
+        scan.look_again()?;
         // Whoever starts in a hidden directory, or in one that a hidden link leads to, means that directory.
         if self.view.shows(self.workdir) && scan.present().any(|(path, _)| self.workdir.starts_with(path)) {
             let rule = if self.view.writable(self.workdir) { Rule::Write } else { Rule::Workdir };

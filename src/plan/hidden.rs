@@ -9,21 +9,26 @@ mod worktrees;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::fs;
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use super::base;
 use super::links::walk;
 use super::view::{FileKind, View};
+use super::{base, closed};
 use crate::error::{Error, Kind, Result};
 use crate::policy::Hidden;
 use crate::policy::hidden::{Names, Overflow};
+use crate::sys::process::describe;
 use search::{Search, WHOLE};
 pub use worktrees::Told;
 
 /// How far the time stamps of files lag behind the clock, at most.
 const TICK: Duration = Duration::from_millis(20);
+
+/// How many entries of the rest of a host are looked at, unless a tenth of the limit is more.
+const REST: u64 = 50_000;
 
 /// How many directories a message lists.
 const LISTED: usize = 10;
@@ -158,14 +163,14 @@ struct Identity {
 }
 
 impl Identity {
-    fn of(path: &Path) -> Option<Self> {
-        let data = fs::symlink_metadata(path).ok().filter(|data| !data.is_symlink())?;
-        Some(Self {
+    fn of(path: &Path) -> io::Result<Option<Self>> {
+        let data = closed::look(path)?.filter(|data| !data.is_symlink());
+        Ok(data.map(|data| Self {
             directory: data.is_dir(),
             file: (data.dev(), data.ino()),
             changed: (data.ctime(), data.ctime_nsec()),
             names: data.nlink(),
-        })
+        }))
     }
 }
 
@@ -179,11 +184,18 @@ impl Identity {
 
 impl Scan {
     /// Looks at every name once more, right before it is used: what is gone by now has no place for a mount.
-    pub fn look_again(&mut self) {
+    pub fn look_again(&mut self) -> Result<()> {
         self.looked = Some(SystemTime::now());
         for found in &mut self.found {
-            found.now = Identity::of(&found.path);
+            found.now = Identity::of(&found.path).map_err(|error| {
+                let path = found.path.display();
+                Error::text(
+                    Kind::Policy,
+                    format!("cannot hide '{path}', which could be seen before: {}", describe(&error)),
+                )
+            })?;
         }
+        Ok(())
     }
 
     /// What was there at the last look.
@@ -239,7 +251,7 @@ impl Scan {
     /// Whether something that was there at the last look has gone or has been replaced since.
     #[must_use]
     pub fn is_stale(&self) -> bool {
-        self.found.iter().any(|found| found.now.is_some() && Identity::of(&found.path) != found.now)
+        self.found.iter().any(|found| found.now.is_some() && Identity::of(&found.path).ok() != Some(found.now))
     }
 }
 
@@ -251,43 +263,43 @@ pub fn scan(ground: &Ground, rule: &Hidden, names: &Names) -> Result<Scan> {
     };
     let mut search = Search::new(ground, names, rule.recursive, left);
     let (mut warnings, mut notes) = (Vec::new(), Vec::new());
-    if let Some(unfinished) = search.run() {
-        let slow = unfinished.iter().all(|place| place.slow);
-        let list = list(unfinished.iter().map(|place| place.path.as_path()));
-        match rule.overflow {
-            Overflow::Error if !names.default || !slow => return Err(too_many(rule.max_entries, &list)),
-            Overflow::Warn | Overflow::Unlimited => {
-                warnings.push(format!(
-                    "names that begin with a dot stay visible where the search for them did not get: it ended after {} \
-                     entries (--hidden-scan-max) and has not finished {list}",
-                    rule.max_entries
-                ));
-            }
-            Overflow::Error => {
-                notes.push(format!(
-                    "directories of dependencies were not searched to the end for names that begin with a dot, after {} \
-                     entries (--hidden-scan-max): {list}",
-                    rule.max_entries
-                ));
-            }
+    let unfinished = search.run();
+    if let Some((path, error)) = search.blocked.first() {
+        let reason = format!("cannot search '{}' for names that begin with a dot: {}", path.display(), describe(error));
+        if rule.overflow == Overflow::Error {
+            return Err(Error::text(Kind::Policy, reason)
+                .hint(format!("chmod u+rx '{}' lets it be searched", path.display()))
+                .hint("--show-hidden '*' (cwd_allow_hidden = [\"*\"]) shows every name and looks for none"));
         }
+        warnings.push(format!("{reason}: they stay visible"));
+    }
+    if let Some(unfinished) = unfinished {
+        let list = list(unfinished.iter().map(|place| place.path.as_path()));
+        if rule.overflow == Overflow::Error {
+            return Err(too_many(rule.max_entries, &list));
+        }
+        warnings.push(format!(
+            "names that begin with a dot stay visible, and repositories unprotected, where the search for them did not get: it \
+             ended after {} entries (--hidden-scan-max) and has not finished {list}",
+            rule.max_entries
+        ));
     }
     if !ground.rest.is_empty() {
+        // Of less use than the search of what was named, and nothing fails at its end.
+        let left = (left / 10).max(left.min(REST));
         let unfinished = search.look_for_secrets(left).unwrap_or_default();
         // Directories of dependencies hold no secret of the user's: a remark is enough.
         let slow = unfinished.iter().all(|place| place.slow);
         let list = list(unfinished.iter().filter(|place| slow || !place.slow).map(|place| place.path.as_path()));
         if !slow {
             warnings.push(format!(
-                "well-known secrets stay visible where the search of '/' for them did not get: it ended after {} entries \
-                 (--hidden-scan-max) and has not finished {list}",
-                rule.max_entries
+                "well-known secrets stay visible where the search of '/' for them did not get: it ended after {left} entries \
+                 (--hidden-scan-max) and has not finished {list}"
             ));
         } else if !unfinished.is_empty() {
             notes.push(format!(
-                "directories of dependencies were not searched to the end for well-known secrets, after {} entries \
-                 (--hidden-scan-max): {list}",
-                rule.max_entries
+                "directories of dependencies were not searched to the end for well-known secrets, after {left} entries \
+                 (--hidden-scan-max): {list}"
             ));
         }
         notes.push(

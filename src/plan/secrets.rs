@@ -3,9 +3,10 @@
 //! Looks at names, reads no file; `build` puts the places into the view.
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::base;
+use super::{base, closed};
 use super::links::{Walk, walk, walk_from};
 use super::view::FileKind;
 use crate::error::{Error, Result};
@@ -102,15 +103,38 @@ fn named(directory: &Path, pattern: &str) -> Vec<PathBuf> {
     if !last.contains('*') {
         return vec![whole.to_owned()];
     }
-    let entries = std::fs::read_dir(directory.join(above)).into_iter().flatten().flatten();
+    let entries = match closed::there(fs::read_dir(directory.join(above))) {
+        Ok(entries) => entries.into_iter().flatten().flatten(),
+        // Any of its names could be one.
+        Err(_) if above.as_os_str().is_empty() => return Vec::new(),
+        Err(_) => return vec![above.to_owned()],
+    };
     let names = entries.map(|entry| entry.file_name());
     let fits = names.filter(|name| hidden::matches(last, name.as_encoded_bytes()) && !hidden::is_default(name));
     fits.map(|name| above.join(name)).collect()
 }
 
+/// The place that is `name` below `directory`, if there is one. A directory on the way that its owner has closed stands for it,
+/// since it can be opened inside.
 fn place(directory: &Path, name: &Path, what: &'static str, secret: bool) -> Option<Place> {
-    let whole = directory.join(name);
-    std::fs::symlink_metadata(&whole).ok()?;
+    let (name, closed) = match closed::look(&directory.join(name)) {
+        Ok(found) => {
+            found?;
+            let shut = |part: &&Path| {
+                let at = directory.join(part);
+                fs::metadata(&at).is_ok_and(|data| closed::enter(&at, &data).is_err())
+            };
+            let parts = name.ancestors().skip(1).filter(|part| !part.as_os_str().is_empty());
+            parts.filter(shut).last().map_or((name, false), |part| (part, true))
+        }
+        Err(_) => {
+            let reached = |part: &&Path| fs::symlink_metadata(directory.join(part)).is_ok();
+            (name.ancestors().skip(1).find(reached)?, true)
+        }
+    };
     let found = walk_from(directory, name).ok()?;
-    Some(Place { name: whole, kind: FileKind::of(&found.metadata), end: found.end, what, secret })
+    if closed && !closed::is_ours(&found.metadata) && !nix::unistd::geteuid().is_root() {
+        return None;
+    }
+    Some(Place { name: directory.join(name), kind: FileKind::of(&found.metadata), end: found.end, what, secret })
 }

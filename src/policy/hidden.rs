@@ -126,12 +126,12 @@ pub struct Hidden {
     pub shown: Shown,
     /// How many directory entries a scan looks at.
     pub max_entries: u64,
-    /// What happens at that number. Under the default list it is no error when only directories of dependencies are left: there
-    /// may be hundreds of thousands of files in them, and no secret of the user's.
+    /// What happens at that number.
     pub overflow: Overflow,
     /// Whether directories below the top of each scanned place are looked at as well.
     pub recursive: bool,
 }
 
-/// How many directory entries a scan looks at when nothing else was asked for.
-pub const DEFAULT_MAX_ENTRIES: u64 = 50_000;
+/// How many directory entries a scan looks at when nothing else was asked for: more than there are in ordinary directories of
+/// dependencies and build results, a fifth of a second.
+pub const DEFAULT_MAX_ENTRIES: u64 = 500_000;

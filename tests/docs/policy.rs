@@ -101,8 +101,8 @@ const HIDDEN_ABOUT: &[&str] = &[
      makes is visible to it and hidden in the next run.",
     "The search for such names ends after cwd_hidden_scan_max_entries. It goes into no .git, and under the default list into \
      none of the directories in HOME where toolchains keep what they have fetched. Of a grant of / the working directory is \
-     searched like that; of the rest of the host as many entries, nearest first, and there only well-known secrets are hidden. \
-     Backend none hides nothing.",
+     searched like that; of the rest of the host 50,000 entries or a tenth of that number, if that is more, nearest first, and there only well-known \
+     secrets are hidden. A directory that cannot be searched is hidden as a whole. Backend none hides nothing.",
     "In write grants the .git directories that are found stay usable, but what git runs or obeys cannot be written: hooks, config, \
      config.worktree and info/attributes, in submodules, in repositories without a work tree and in the common directory of a \
      worktree as well, and no .git can be replaced. The same holds for directories and files that core.hooksPath and \

@@ -5,15 +5,17 @@
 use std::collections::VecDeque;
 use std::ffi::OsStr;
 use std::fs::{self, FileType};
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::super::base;
+use super::super::{base, closed};
 use super::worktrees::{Verdict, Worktrees};
 use super::{Ground, is_dotted};
 use crate::policy::hidden::Names;
 
-/// Directories of many entries and few secrets, looked at last so that a limit hits them first.
+/// Directories of many entries and few secrets, looked at last so that a limit hits them first. A command can make such names: they
+/// decide about nothing but the order.
 const SLOW: &[&str] = &[
     ".build",
     ".cache",
@@ -41,8 +43,9 @@ const SLOW: &[&str] = &[
 /// Shown as it is: git needs all of it, and nothing in it is hidden by a dot.
 pub(super) const WHOLE: &str = ".git";
 
-/// In a directory with such a file lies what can be made again, as <https://bford.info/cachedir/> says.
-const CACHE: &str = "CACHEDIR.TAG";
+/// Directories with longer paths are not entered, in bytes: a mount on a name in them, below a root of bubblewrap's own, has to
+/// stay below `PATH_MAX`. Whoever goes there step by step meets no such limit.
+const LONGEST: usize = 3800;
 
 /// A directory still to be looked at.
 #[derive(Debug)]
@@ -81,6 +84,8 @@ pub(super) struct Search<'a> {
     /// Device and inode of each directory so far, and of which it is an entry.
     entered: Vec<(u64, u64, Option<usize>)>,
     pub(super) found: Vec<PathBuf>,
+    /// Roots that cannot be searched, and why: what was granted cannot be hidden.
+    pub(super) blocked: Vec<(PathBuf, io::Error)>,
     pub(super) links: Vec<PathBuf>,
     pub(super) repositories: Vec<PathBuf>,
     pub(super) worktrees: Worktrees,
@@ -110,6 +115,7 @@ impl<'a> Search<'a> {
             slow: VecDeque::new(),
             entered: Vec::new(),
             found: Vec::new(),
+            blocked: Vec::new(),
             links: Vec::new(),
             repositories: ground.roots.clone(),
             worktrees,
@@ -138,11 +144,17 @@ impl<'a> Search<'a> {
         None
     }
 
-    /// A number for the directory; `None` when it is gone, no directory, or one that holds itself.
+    /// A number for the directory; `None` when it is gone, no directory, closed, or one that holds itself.
     ///
     /// One directory can have several paths, by mounts, and hidden names below each: only a loop is left out.
     fn enter(&mut self, place: &Place) -> Option<usize> {
-        let data = fs::symlink_metadata(&place.path).ok().filter(fs::Metadata::is_dir)?;
+        let data = match closed::look(&place.path) {
+            Ok(data) => data.filter(fs::Metadata::is_dir)?,
+            Err(error) => {
+                self.cover(place, error);
+                return None;
+            }
+        };
         let mut above = place.above;
         while let Some((device, inode, next)) = above.and_then(|number| self.entered.get(number)) {
             if (*device, *inode) == (data.dev(), data.ino()) {
@@ -150,48 +162,92 @@ impl<'a> Search<'a> {
             }
             above = *next;
         }
+        let long = place.path.as_os_str().len() > LONGEST;
+        let entered = if long { Err(io::ErrorKind::InvalidFilename.into()) } else { closed::enter(&place.path, &data) };
+        if let Err(error) = entered {
+            let (root, ours) = (nix::unistd::geteuid().is_root(), closed::is_ours(&data));
+            // What is another's nobody inside can open. There root would see names that cannot be hidden one by one.
+            let skipped = self.secrets_only && !root;
+            let granted = place.above.is_none() && !self.secrets_only && root;
+            if long || ours || !(skipped || granted) {
+                self.cover(place, error);
+            }
+            if long || ours || !granted {
+                return None;
+            }
+        }
         self.entered.push((data.dev(), data.ino(), place.above));
         Some(self.entered.len() - 1)
     }
 
+    /// Hides a directory in which no names can be looked for: they could still be opened by whoever knows them, or listed after a
+    /// chmod. One that cannot be a mount point itself is hidden by the next above. Whether that could be done.
+    fn cover(&mut self, place: &Place, error: io::Error) -> bool {
+        let mut path = place.path.as_path();
+        let mut above = place.above;
+        loop {
+            let can_be_hidden = if above.is_none() {
+                self.secrets_only && !self.ground.decided.contains(path.as_os_str())
+            } else {
+                path.as_os_str().len() <= LONGEST + 1 + 255 && closed::look(path).is_ok()
+            };
+            if can_be_hidden {
+                self.found.push(path.to_owned());
+                return true;
+            }
+            match (above.and_then(|number| self.entered.get(number)), path.parent()) {
+                (Some((.., next)), Some(parent)) => (above, path) = (*next, parent),
+                _ => break,
+            }
+        }
+        if !self.secrets_only {
+            self.blocked.push((path.to_owned(), error));
+        }
+        false
+    }
+
     /// Looks at the entries of a directory. `false` when there are more than may be looked at.
     fn look(&mut self, place: &Place, number: usize) -> bool {
-        let entries = match fs::read_dir(&place.path) {
-            Ok(entries) => entries,
-            // Names that we cannot list could still be opened by whoever knows them, or listed after a chmod: all are
-            // hidden, with their directory. The place that was granted itself cannot be; it counts as unfinished.
-            Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
-                if self.secrets_only {
-                    return true;
-                }
-                if place.above.is_some() {
-                    self.found.push(place.path.clone());
-                }
-                return place.above.is_some();
+        let entries = match closed::there(fs::read_dir(&place.path)) {
+            Ok(entries) => entries.into_iter().flatten(),
+            // Of what is another's only well-known names could be opened.
+            Err(_)
+                if self.secrets_only
+                    && !closed::look(&place.path).is_ok_and(|data| data.as_ref().is_some_and(closed::is_ours)) =>
+            {
+                return true;
             }
-            // Gone.
-            Err(_) => return true,
+            Err(error) => {
+                self.cover(place, error);
+                return true;
+            }
         };
         let mut names = Vec::new();
         let mut finished = true;
-        let mut cache = false;
         // Without a work tree a repository's data has a name like any other; git obeys it all the same.
         let mut bare = false;
         for entry in entries {
-            let Ok(entry) = entry else { break };
             if self.left == 0 {
                 finished = false;
                 break;
             }
             self.left -= 1;
-            let name = entry.file_name();
-            cache |= name == CACHE;
-            bare |= name == "HEAD" || name == "config";
-            // The kind comes with the name; gone is as good as not there.
-            if let Ok(kind) = entry.file_type()
-                && let Some(what) = self.what(place, &name, kind)
-            {
-                names.push((name, what));
+            // The kind comes with the name, mostly.
+            let entry = closed::there(entry.and_then(|entry| Ok((entry.file_name(), entry.file_type()?))));
+            match entry {
+                Ok(Some((name, kind))) => {
+                    bare |= name == "HEAD" || name == "config";
+                    if let Some(what) = self.what(place, &name, kind) {
+                        names.push((name, what));
+                    }
+                }
+                Ok(None) => {}
+                Err(error) => {
+                    if self.cover(place, error) {
+                        return true;
+                    }
+                    break;
+                }
             }
         }
         if bare && place.above.is_some() {
@@ -224,7 +280,7 @@ impl<'a> Search<'a> {
                 What::Enter { .. } if self.ground.closed.contains(path.as_os_str()) => {}
                 What::Hide | What::Enter { .. } => {
                     let entered = matches!(what, What::Hide);
-                    let slow = matches!(what, What::Enter { slow: true }) || place.slow || cache;
+                    let slow = matches!(what, What::Enter { slow: true }) || place.slow;
                     let queue = if slow { &mut self.slow } else { &mut self.quick };
                     let deeper = place.below_dot.map(|depth| depth + 1).filter(|depth| *depth < base::DEEPEST_SECRET);
                     let below_dot = if dotted { Some(0) } else { deeper };

@@ -204,8 +204,7 @@ fn what_cannot_be_listed_is_hidden_as_a_whole() {
     fs::set_permissions(tree.path("closed"), fs::Permissions::from_mode(0o700)).unwrap();
     let names = tree.names(&found);
     assert_eq!(names.last().unwrap(), "open/.y");
-    let first = if nix::unistd::geteuid().is_root() { "closed/.x" } else { "closed" };
-    assert_eq!(names, [first, "open/.y"]);
+    assert_eq!(names, ["closed", "open/.y"]);
 }
 
 #[test]
@@ -221,14 +220,14 @@ fn names_come_and_go_between_scan_and_use() {
     fs::create_dir(tree.path(".b")).unwrap();
     fs::remove_file(tree.path(".c")).unwrap();
     symlink("x", tree.path(".c")).unwrap();
-    found.look_again();
+    found.look_again().unwrap();
     assert_eq!(present(&found), [(".b".into(), FileKind::Directory), (".d".into(), FileKind::File)]);
     assert!(!found.is_stale());
     fs::write(tree.path(".e"), "").unwrap();
     assert!(!found.is_stale(), "new names are of no interest");
     fs::rename(tree.path(".e"), tree.path(".d")).unwrap();
     assert!(found.is_stale());
-    found.look_again();
+    found.look_again().unwrap();
     assert!(!found.is_stale());
     fs::remove_file(tree.path(".d")).unwrap();
     assert!(found.is_stale());
@@ -247,7 +246,7 @@ fn only_what_was_made_in_place_of_a_name_that_went_is_a_trace() {
     let mut found = scan(&tree.ground(&[""], &[]), &rule(9, Overflow::Error), &set(&[])).unwrap();
     let traces = |found: &Scan| found.traces().map(|(path, _)| path.to_owned()).collect::<Vec<_>>();
     std::thread::sleep(2 * TICK);
-    found.look_again();
+    found.look_again().unwrap();
     std::thread::sleep(TICK);
     for name in [".gone", ".replaced", ".written", ".other"] {
         fs::remove_file(tree.path(name)).unwrap();
@@ -260,7 +259,7 @@ fn only_what_was_made_in_place_of_a_name_that_went_is_a_trace() {
     assert_eq!(traces(&found), [tree.path(".replaced")]);
     // What was there at the last look is nobody's trace.
     std::thread::sleep(2 * TICK);
-    found.look_again();
+    found.look_again().unwrap();
     assert!(traces(&found).is_empty());
 }
 
@@ -380,20 +379,40 @@ fn of_the_rest_of_a_host_only_secrets_are_hidden() {
     assert_eq!(tree.names(&scan(&ground, &rule(1, Overflow::Error), &names).unwrap()), ["w/.any"]);
 }
 
+/// Their names, and whatever else a command can make, would let it end the search where it likes.
 #[test]
-fn under_the_default_list_the_limit_does_not_count_in_directories_of_dependencies() {
-    let tree = Tree::new(&["node_modules/a/.x", "node_modules/b/.y", "src/f", ".z"]);
-    let names = default_and(&[]);
-    let with = |max_entries, overflow| {
-        let rule = Hidden { shown: Shown::by_default(), max_entries, overflow, recursive: true };
-        scan(&tree.ground(&[""], &[]), &rule, &names)
-    };
-    let partly = with(5, Overflow::Error).unwrap();
-    assert_eq!((tree.names(&partly), partly.warnings.is_empty()), (vec![".z".into()], true));
-    assert!(partly.notes.concat().contains("node_modules"));
-    assert!(with(3, Overflow::Error).is_err(), "something of the project's own is left");
-    assert!(with(5, Overflow::Warn).unwrap().warnings.len() == 1);
-    assert!(with(99, Overflow::Error).unwrap().notes.is_empty());
-    let listed = scan(&tree.ground(&[""], &[]), &rule(5, Overflow::Error), &set(&[]));
-    assert!(listed.is_err(), "whoever lists names means all of them");
+fn the_limit_counts_in_directories_of_dependencies_and_caches() {
+    let tree = Tree::new(&["node_modules/a/.x", "node_modules/b/.y", "src/f", ".z", "CACHEDIR.TAG"]);
+    for names in [default_and(&[]), set(&[])] {
+        let with = |max_entries, overflow| scan(&tree.ground(&[""], &[]), &rule(max_entries, overflow), &names);
+        for max in [5, 6, 8] {
+            assert!(with(max, Overflow::Error).unwrap_err().to_string().contains("node_modules"), "{max}");
+        }
+        let partly = with(6, Overflow::Warn).unwrap();
+        assert_eq!((tree.names(&partly), partly.warnings.len()), (vec![".z".into()], 1));
+        assert_eq!(with(9, Overflow::Error).unwrap().len(), 3);
+    }
+}
+
+#[test]
+fn a_root_that_cannot_be_searched_is_an_error() {
+    let tree = Tree::new(&["w/.x", "o/.y"]);
+    let close = |mode| fs::set_permissions(tree.path("w"), fs::Permissions::from_mode(mode)).unwrap();
+    let with = |overflow| scan(&tree.ground(&["w", "o"], &[]), &rule(9, overflow), &set(&[]));
+    for mode in [0o000, 0o444, 0o600] {
+        close(mode);
+        let (refused, warned) = (with(Overflow::Error), with(Overflow::Warn));
+        close(0o700);
+        let error = refused.unwrap_err().to_string();
+        assert!(
+            error.ends_with(&format!(
+                "'{}' for names that begin with a dot: permission denied",
+                tree.path("w").display()
+            ))
+        );
+        // What else there is to hide is found.
+        let warned = warned.unwrap();
+        assert_eq!((tree.names(&warned), warned.warnings.len()), (vec!["o/.y".into()], 1));
+    }
+    assert_eq!(tree.names(&with(Overflow::Error).unwrap()), ["o/.y", "w/.x"]);
 }
