@@ -13,6 +13,7 @@ mod budget;
 mod bystanders;
 mod cgroup;
 mod check;
+mod closed;
 mod descriptors;
 mod diagnostics;
 mod docs;

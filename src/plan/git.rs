@@ -8,18 +8,21 @@
 
 mod named;
 mod settings;
+mod shut;
 
 use std::fs::{self, File};
-use std::io::Read;
+use std::io::{self, Read};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::Absent;
 use super::build::Builder;
+use super::closed;
 use super::links::walk;
 use super::view::{FileKind, Rule};
 use crate::error::{Error, Kind, Result};
+use shut::{known, unsure};
 
 /// Files and directories of a git directory from which code is run: hooks, and settings that name programs.
 const OBEYED: &[&str] = &["hooks", "config", "config.worktree", "info/attributes", COMMON];
@@ -28,6 +31,9 @@ const OBEYED: &[&str] = &["hooks", "config", "config.worktree", "info/attributes
 ///
 /// Where one of them is missing nothing can be mounted, and a file that says `.` would have to be left on the host if we are killed.
 const COMMON: &str = "commondir";
+
+/// What comes before the path in a `.git` file.
+const GITDIR: &str = "gitdir: ";
 
 /// The same in the data of a linked worktree.
 const OBEYED_IN_WORKTREE: &[&str] = &["commondir", "gitdir", "config.worktree"];
@@ -49,23 +55,30 @@ impl Builder<'_> {
                 self.dot_git(path)?;
                 continue;
             }
+            if !self.opens(path)? {
+                continue;
+            }
             if looks_like_git_directory(path) {
                 self.named_by(&[path], path)?;
                 self.git_directory(path)?;
             }
             // Whatever lies beside it.
-            if path.join(".git").symlink_metadata().is_ok() {
-                self.dot_git(&path.join(".git"))?;
-            }
+            self.dot_git(&path.join(".git"))?;
         }
         Ok(())
     }
 
     fn dot_git(&mut self, path: &Path) -> Result<()> {
-        let (Some(place), Ok(metadata)) = (path.parent(), fs::symlink_metadata(path)) else { return Ok(()) };
-        if !self.view.shows(path) {
+        let Some(place) = path.parent() else { return Ok(()) };
+        if !self.view.shows(path) || !self.opens(place)? {
             return Ok(());
         }
+        // Only what can be written matters, and the data of it.
+        let metadata = match known(path) {
+            Err(_) if !self.view.writable(path) => return Ok(()),
+            metadata => metadata?,
+        };
+        let Some(metadata) = metadata else { return Ok(()) };
         if metadata.is_symlink() {
             return self.dot_git_link(path, place);
         }
@@ -74,8 +87,8 @@ impl Builder<'_> {
             return self.git_directory(path);
         }
         self.protect_from_git(path, FileKind::File);
-        let Some(named) = named_directory(path) else { return Ok(()) };
-        let Some(common) = common_directory(&named) else {
+        let Some(named) = self.named_in(path, GITDIR)? else { return Ok(()) };
+        let Some(common) = self.named_in(&named.join(COMMON), "")? else {
             self.named_by(&[&named], place)?;
             if is_submodule(&named, place) {
                 self.grant_data(&named, place);
@@ -97,9 +110,21 @@ impl Builder<'_> {
 
     /// A link cannot be a mount point: whoever can write its directory gives the name to something else.
     fn dot_git_link(&mut self, path: &Path, place: &Path) -> Result<()> {
-        let Ok(end) = walk(path).map(|found| found.end) else { return Ok(()) };
+        let end = match walk(path).map(|found| found.end) {
+            Err(error) if self.view.writable(place) && error.kind() == io::ErrorKind::PermissionDenied => {
+                return Err(unsure(path, &error, path));
+            }
+            Err(_) => return Ok(()),
+            Ok(end) => end,
+        };
         if self.view.writable(place) && !self.is_granted(&end) {
-            return Err(refuse(path, &end).hint(format!("--write '{}' accepts that", path.display())));
+            let error = refuse(path, &end);
+            return Err(if self.view.writable(&end) {
+                error.hint(format!("--write '{}' accepts that", path.display()))
+            } else {
+                // A grant would let that be written, which a command may have aimed at.
+                error.hint("a command may have made the link: remove it if it is none of yours")
+            });
         }
         self.named_by(&[&end], place)?;
         self.git_directory(&end)
@@ -122,7 +147,7 @@ impl Builder<'_> {
     /// Protects what is obeyed in a git directory, in those of its submodules and in the data of its worktrees.
     fn git_directory(&mut self, directory: &Path) -> Result<()> {
         self.tell_of_common(directory);
-        if !self.view.writable(directory) {
+        if !self.view.writable(directory) || !self.opens(directory)? {
             return Ok(());
         }
         self.obeyed(directory, OBEYED)?;
@@ -130,7 +155,7 @@ impl Builder<'_> {
         if REPOSITORY.iter().any(|name| !is_missing(&directory.join(name))) {
             self.not_to_be_made(directory, OBEYED);
         }
-        for worktree in entries(&directory.join("worktrees")) {
+        for worktree in self.entries(&directory.join("worktrees"))? {
             self.obeyed(&worktree, OBEYED_IN_WORKTREE)?;
             self.not_to_be_made(&worktree, OBEYED_IN_WORKTREE);
         }
@@ -181,7 +206,7 @@ impl Builder<'_> {
 
     /// The git directories of submodules: their names can have several parts.
     fn modules(&mut self, directory: &Path, depth: usize) -> Result<()> {
-        for path in entries(directory).into_iter().filter(|_| depth < DEEPEST) {
+        for path in self.entries(directory)?.into_iter().filter(|_| depth < DEEPEST) {
             if looks_like_git_directory(&path) {
                 self.git_directory(&path)?;
             }
@@ -196,6 +221,10 @@ impl Builder<'_> {
     fn obeyed(&mut self, directory: &Path, names: &[&str]) -> Result<()> {
         for name in names {
             let path = directory.join(name);
+            let parent = path.parent().unwrap_or(directory);
+            if !self.view.writable(parent) || !self.opens(parent)? {
+                continue;
+            }
             let mut way: Vec<_> = path.ancestors().take_while(|path| *path != directory).collect();
             way.reverse();
             // One that leads to nothing yet is no better.
@@ -207,7 +236,7 @@ impl Builder<'_> {
                 }
                 continue;
             }
-            let Ok(metadata) = fs::symlink_metadata(&path) else { continue };
+            let Some(metadata) = known(&path)? else { continue };
             self.protect_from_git(&path, FileKind::of(&metadata));
         }
         Ok(())
@@ -249,52 +278,58 @@ fn is_git_directory(path: &Path) -> bool {
 /// Whether `path` is a git directory or was one before somebody took a part of it away: `config` of one stays, since it is
 /// protected.
 fn looks_like_git_directory(path: &Path) -> bool {
-    let config = || read(&path.join("config"));
+    let config = || read(&path.join("config")).ok().flatten();
     let settings = || config().is_some_and(|text| String::from_utf8_lossy(&text).contains("repositoryformatversion"));
     let has = |name| !is_missing(&path.join(name));
     (has("HEAD") && (has("objects") || has("refs"))) || settings()
 }
 
-/// Directories in `directory`, by name.
-fn entries(directory: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-    let directories = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-    let mut paths: Vec<_> = directories.map(|entry| entry.path()).collect();
-    paths.sort_unstable();
-    paths
+/// Why it cannot be said what a file names.
+enum Unclear {
+    /// It cannot be read.
+    File(io::Error),
+    /// This path, which it names, cannot be followed.
+    Way(PathBuf),
 }
 
 /// The path in the first line of a small file, behind `prefix`, from the file's directory: without links.
-fn path_in(file: &Path, prefix: &str) -> Option<PathBuf> {
-    let text = read(file)?;
-    let line = text.strip_prefix(prefix.as_bytes())?.split(|byte| *byte == b'\n').next()?;
+fn path_in(file: &Path, prefix: &str) -> std::result::Result<Option<PathBuf>, Unclear> {
+    let Some(text) = read(file).map_err(Unclear::File)? else { return Ok(None) };
+    let Some(line) = text.strip_prefix(prefix.as_bytes()).and_then(|text| text.split(|byte| *byte == b'\n').next())
+    else {
+        return Ok(None);
+    };
     let line = line.strip_suffix(b"\r").unwrap_or(line);
-    let path = Path::new(std::ffi::OsStr::from_bytes(line));
-    if line.is_empty() {
-        return None;
+    let (Some(directory), false) = (file.parent(), line.is_empty()) else { return Ok(None) };
+    let way = directory.join(std::ffi::OsStr::from_bytes(line));
+    match walk(&way) {
+        Ok(found) => Ok(Some(found.end)),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Err(Unclear::Way(way)),
+        // git cannot follow it either.
+        Err(_) => Ok(None),
     }
-    walk(&file.parent()?.join(path)).ok().map(|found| found.end)
 }
 
-fn read(file: &Path) -> Option<Vec<u8>> {
-    let metadata = fs::symlink_metadata(file).ok()?;
-    if !metadata.is_file() {
-        return None;
+/// A small regular file; `None` when it is none.
+fn read(file: &Path) -> io::Result<Option<Vec<u8>>> {
+    if !closed::look(file)?.is_some_and(|data| data.is_file()) {
+        return Ok(None);
     }
+    let Some(opened) = closed::there(File::open(file))? else { return Ok(None) };
     // What its size is now says nothing of what can be read.
     let mut bytes = Vec::new();
-    File::open(file).ok()?.take(LONGEST as u64 + 1).read_to_end(&mut bytes).ok()?;
-    (bytes.len() <= LONGEST).then_some(bytes)
+    opened.take(LONGEST as u64 + 1).read_to_end(&mut bytes)?;
+    Ok((bytes.len() <= LONGEST).then_some(bytes))
 }
 
 /// The git directory that a `.git` file names.
 fn named_directory(dot_git: &Path) -> Option<PathBuf> {
-    path_in(dot_git, "gitdir: ").filter(|path| path.is_dir())
+    path_in(dot_git, GITDIR).ok()?.filter(|path| path.is_dir())
 }
 
 /// The common directory of the data of a linked worktree.
 fn common_directory(named: &Path) -> Option<PathBuf> {
-    path_in(&named.join("commondir"), "").filter(|path| path.is_dir())
+    path_in(&named.join(COMMON), "").ok()?.filter(|path| path.is_dir())
 }
 
 /// Whether the repository `common` keeps `named` as the data of the worktree whose `.git` is `dot_git`.
@@ -305,7 +340,7 @@ fn is_linked(named: &Path, common: &Path, dot_git: &Path) -> bool {
     inside
         && by_name
         && is_git_directory(common)
-        && path_in(&named.join("gitdir"), "").is_some_and(|path| path == dot_git)
+        && path_in(&named.join("gitdir"), "").ok().flatten().is_some_and(|path| path == dot_git)
 }
 
 /// Whether `named` is the git directory of a submodule that is checked out in `place`, by its own word.
@@ -318,7 +353,7 @@ fn is_submodule(named: &Path, place: &Path) -> bool {
 
 /// What the settings of a git directory say, without those that they include.
 fn setting(directory: &Path, section: &str, key: &str) -> Option<PathBuf> {
-    let settings = settings::parse(&read(&directory.join("config"))?);
+    let settings = settings::parse(&read(&directory.join("config")).ok()??);
     let mut named = settings.into_iter().filter(|one| one.section == section && one.below.is_empty() && one.key == key);
     named.next_back().map(|one| std::ffi::OsString::from_vec(one.value).into())
 }

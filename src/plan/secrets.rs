@@ -6,9 +6,9 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::{base, closed};
 use super::links::{Walk, walk, walk_from};
 use super::view::FileKind;
+use super::{base, closed};
 use crate::error::{Error, Result};
 use crate::host::Host;
 use crate::policy::hidden;

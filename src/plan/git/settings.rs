@@ -39,7 +39,7 @@ impl Named {
     /// What `file` names, and what the files that it includes name, whatever their conditions are.
     pub(super) fn add(&mut self, file: &Path, home: Option<&Path>, depth: usize) {
         let Ok(found) = walk(file) else { return };
-        let Some(text) = read(&found.end) else { return };
+        let Some(text) = read(&found.end).ok().flatten() else { return };
         for Setting { section, below, key, value } in parse(&text) {
             let Some(value) = in_home(&value, home) else { continue };
             match (section.as_str(), key.as_str()) {
