@@ -117,20 +117,17 @@ fn named(directory: &Path, pattern: &str) -> Vec<PathBuf> {
 /// The place that is `name` below `directory`, if there is one. A directory on the way that its owner has closed stands for it,
 /// since it can be opened inside.
 fn place(directory: &Path, name: &Path, what: &'static str, secret: bool) -> Option<Place> {
-    let (name, closed) = match closed::look(&directory.join(name)) {
-        Ok(found) => {
-            found?;
-            let shut = |part: &&Path| {
-                let at = directory.join(part);
-                fs::metadata(&at).is_ok_and(|data| closed::enter(&at, &data).is_err())
-            };
-            let parts = name.ancestors().skip(1).filter(|part| !part.as_os_str().is_empty());
-            parts.filter(shut).last().map_or((name, false), |part| (part, true))
-        }
-        Err(_) => {
-            let reached = |part: &&Path| fs::symlink_metadata(directory.join(part)).is_ok();
-            (name.ancestors().skip(1).find(reached)?, true)
-        }
+    let (name, closed) = if let Ok(found) = closed::look(&directory.join(name)) {
+        found?;
+        let shut = |part: &&Path| {
+            let at = directory.join(part);
+            fs::metadata(&at).is_ok_and(|data| closed::enter(&at, &data).is_err())
+        };
+        let parts = name.ancestors().skip(1).filter(|part| !part.as_os_str().is_empty());
+        parts.filter(shut).last().map_or((name, false), |part| (part, true))
+    } else {
+        let reached = |part: &&Path| fs::symlink_metadata(directory.join(part)).is_ok();
+        (name.ancestors().skip(1).find(reached)?, true)
     };
     let found = walk_from(directory, name).ok()?;
     if closed && !closed::is_ours(&found.metadata) && !nix::unistd::geteuid().is_root() {
