@@ -31,7 +31,7 @@ const TICK: Duration = Duration::from_millis(20);
 const REST: u64 = 50_000;
 
 /// How many directories a message lists.
-const LISTED: usize = 10;
+const LISTED: usize = 5;
 
 /// Top-level directories without files of people: parts of every view, packages, the sandbox's own.
 const NOBODYS: &[&str] = &["boot", "dev", "etc", "gnu", "lost+found", "nix", "proc", "run", "snap", "sys", "tmp"];

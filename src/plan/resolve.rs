@@ -17,7 +17,7 @@ use super::streams::{self, Streams};
 use super::target::{Search, Target};
 use super::trace::{self, Trace, Tracing};
 use super::view::{Own, Rule, View};
-use super::{Check, Held, MountOp, Plan, absolute, base, gap, target};
+use super::{Check, Create, Held, MountOp, Plan, absolute, base, gap, target};
 use crate::backend::Backend;
 use crate::backend::bwrap::Features;
 use crate::error::{Error, Kind, Result};
@@ -120,7 +120,7 @@ pub fn resolve(
     Ok(Plan {
         backend,
         argv: argv.to_vec(),
-        checks: checks(&view, &covers),
+        checks: checks(&view, &covers, &create),
         view: operations,
         covers,
         frozen,
@@ -362,14 +362,15 @@ fn warn_of_hard_links(view: &View, image: Option<&Path>, warnings: &mut Vec<Stri
     }
 }
 
-fn checks(view: &View, covers: &BTreeSet<PathBuf>) -> Vec<Check> {
+fn checks(view: &View, covers: &BTreeSet<PathBuf>, create: &[Create]) -> Vec<Check> {
+    let to_be_made = |path: &Path| create.iter().any(|wanted| path.starts_with(&wanted.first));
     view.promises()
         .filter_map(|(path, held)| {
             let found = std::fs::symlink_metadata(path).ok();
             let (device, inode, changed) = match found {
                 Some(found) => (found.dev(), found.ino(), (found.ctime(), found.ctime_nsec())),
                 // Gone since the rule was made: no file has these numbers, so that it is missed.
-                None if matches!(held, Held::Pinned | Held::Protected) => (0, 0, (0, 0)),
+                None if matches!(held, Held::Pinned | Held::Protected) && !to_be_made(path) => (0, 0, (0, 0)),
                 None => return None,
             };
             Some(Check { path: path.to_owned(), device, inode, changed, held, covered: covers.contains(path) })

@@ -43,15 +43,9 @@ pub fn set_read_only(tree: Option<BorrowedFd>, path: &Path) -> io::Result<()> {
     }
 }
 
-/// The same by the older call, which wants to be told what is to stay.
+/// The same by the older call, which wants to be told what is to stay, but for how access times are kept.
 fn remount(path: &Path) -> io::Result<()> {
-    let kept = [
-        (FsFlags::ST_NODEV, MsFlags::MS_NODEV),
-        (FsFlags::ST_NOEXEC, MsFlags::MS_NOEXEC),
-        (FsFlags::ST_NOATIME, MsFlags::MS_NOATIME),
-        (FsFlags::ST_NODIRATIME, MsFlags::MS_NODIRATIME),
-        (FsFlags::ST_RELATIME, MsFlags::MS_RELATIME),
-    ];
+    let kept = [(FsFlags::ST_NODEV, MsFlags::MS_NODEV), (FsFlags::ST_NOEXEC, MsFlags::MS_NOEXEC)];
     let found = statvfs(path)?.flags();
     let flags =
         kept.iter().filter(|(has, _)| found.contains(*has)).fold(

@@ -19,7 +19,12 @@ fn a_place_that_is_swapped_before_the_mount_is_found_out() {
         // Where the place itself lies in what is mounted already it finds none for it.
         (link, &["-w", "sub"], mount),
         ("mv w/sub/deep w/real; ln -s ../../o w/sub/deep", &["-w", ".", "--mask", "sub/deep"], mount),
-        ("mv w/sub w/real; mkdir w/sub; ln -s ../../o w/sub/deep", &["-w", ".", "--protect", "sub/deep"], mount),
+        // Found out by the mounts, and looked at anew: by then a link stands there.
+        (
+            "mv w/sub w/real; mkdir w/sub; ln -s ../../o w/sub/deep",
+            &["-w", ".", "--protect", "sub/deep"],
+            "is a link to",
+        ),
         // Without any link.
         ("mv w/sub w/real; cp -r o w/sub", &["-w", "sub"], planned),
         ("mv w/sub/deep/m w/real; echo s3cret >w/sub/deep/m", &["-w", ".", "--protect", "sub/deep/m"], planned),
@@ -38,7 +43,7 @@ fn a_place_that_is_swapped_before_the_mount_is_found_out() {
             (world, done)
         };
         let (world, done) = run(swap);
-        done.refused(125, &["with backend 'bwrap'", words]);
+        done.refused(125, &[words]);
         assert!(!world.has("o/x") && !world.has("o/m"), "{swap}");
         assert_eq!(world.read("o/secret") + &world.read("o/deep/m"), "s3crets3cret");
         // The control: the same program, and nothing is swapped.
@@ -66,7 +71,7 @@ fn a_file_handle_opens_nothing() {
     let world = World::new();
     let plain = world.write("w/plain", "plain");
     let plain = plain.to_str().unwrap();
-    for options in [&[][..], &["-w", "."], &["-r", "/"]] {
+    for options in [&[][..], &["-w", "."], &["-q", "-r", "/"]] {
         python(&world, Some(options), HANDLE, &[plain]).done().is(0, "EPERM\n", "");
     }
     let outside = python(&world, None, HANDLE, &[plain]).done();

@@ -42,7 +42,7 @@ const MACHINE: [&str; 21] = [
 #[test]
 fn files_that_set_the_machine_cannot_be_opened_for_writing() {
     let world = World::new();
-    for options in [&[][..], &["-w", "."], &["-r", "/"], &["-r", "/sys"], &["--net", "host", "-w", "."]] {
+    for options in [&[][..], &["-w", "."], &["-q", "-r", "/"], &["-r", "/sys"], &["--net", "host", "-w", "."]] {
         python(&world, Some(options), OPEN, &MACHINE).done().is(0, "", "");
     }
     python(&world, Some(&[]), OPEN, &["/proc/self/oom_score_adj"]).done().is(0, "/proc/self/oom_score_adj\n", "");
@@ -116,7 +116,7 @@ fn a_setuid_program_gives_nothing() {
     let id = suid.to_str().unwrap();
     as_user(&[id, "-u"]).is(0, "0\n", "");
     let sandbox_run = sandbox_run.to_str().unwrap();
-    for options in [&["-r", &o][..], &["-r", "/"]] {
+    for options in [&["-r", &o][..], &["-q", "-r", "/"]] {
         as_user(&[&[sandbox_run], options, &["--", id, "-u"]].concat()).is(0, "65534\n", "");
     }
     // The same with a capability of the file.

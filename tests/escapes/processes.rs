@@ -54,7 +54,7 @@ fn shared_memory_of_the_host_is_not_there() {
     let outside = |what: &str| python(&world, None, SHARED, &[what, &key, &name]).done();
     let made = outside("make").code(0).out();
     let control = outside("look").out();
-    let inside = [&[][..], &["-w", "."], &["--net", "host"], &["-r", "/"]]
+    let inside = [&[][..], &["-w", "."], &["--net", "host"], &["-q", "-r", "/"]]
         .map(|options| python(&world, Some(options), SHARED, &["look", &key, &name]).done());
     outside("remove").is(0, "", "");
     assert!(fs::metadata(format!("/dev/shm{name}")).is_err());
