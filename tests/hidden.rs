@@ -469,3 +469,39 @@ fn many_names_where_only_bubblewrap_may_mount() {
     }
     assert_eq!(world.read("starts").lines().count(), 2, "first the quick way");
 }
+
+/// What is hidden stays so in the next run, whatever a run does to the directories above.
+#[test]
+fn no_name_given_to_a_directory_above_opens_it() {
+    let world = World::new();
+    for name in [".env", ".ssh/id", "deep/.env", "deep/.cargo/credentials.toml", "objects/.env", "modules/.x/y"] {
+        world.write(&format!("w/svc/{name}"), "s3cret\n");
+    }
+    for name in ["plain", "deep/plain"] {
+        world.write(&format!("w/svc/{name}"), "plain\n");
+    }
+    let look = "cat $(find . -type f) 2>/dev/null | sort -u";
+    world.sh(["-w", "."], look).done().is(0, "plain\n", "");
+    world.call("sh", ["-c", look]).done().is(0, "plain\ns3cret\n", "");
+    // A name alone makes no repository, nor do the parts of one.
+    let parts = "mkdir -p x/y && mv svc x/y/.git && mkdir x/y/.git/refs && echo ref: refs/heads/m >x/y/.git/HEAD";
+    world.sh(["-w", "."], parts).done().is(0, "", "");
+    assert!(world.has("w/x/y/.git/deep/.env") && !world.has("w/svc"));
+    for options in [&["-w", "."][..], &["-p", "build"], &[], &["-w", "x/y"], &["-w", "x/y/.git"], &["-q", "-r", "/"]] {
+        world.sh(options, look).done().code(0).stdout_lacks("s3cret");
+    }
+    // What is hidden for the sake of a directory's name stays below that name.
+    world.write("w/.config/gh/hosts.yml", "s3cret\n");
+    world.write("w/a/.devcontainer/a.env", "s3cret\n");
+    world.write("w/a/.devcontainer/b", "plain\n");
+    for from in [".config", ".config/gh", "a/.devcontainer"] {
+        let done = world.sh(["-w", "."], &format!("mv {from} moved")).done();
+        assert_ne!(done.code, Some(0), "{from}");
+        assert!(world.has(&format!("w/{from}")));
+        world.sh(["-w", "."], look).done().code(0).stdout_lacks("s3cret");
+    }
+    // The control: the directory above it goes, with the name.
+    world.sh(["-w", "."], "mkdir b && mv a b/a").done().is(0, "", "");
+    world.sh(["-w", "."], "cat b/a/.devcontainer/*").done().is(0, "plain\n", "");
+    world.sh(["-w", "."], look).done().code(0).stdout_has("plain").stdout_lacks("s3cret");
+}

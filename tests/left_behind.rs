@@ -106,6 +106,26 @@ fn a_flood_holds_nobody_up_and_needs_no_memory() {
     assert!(eventually(|| !processes_with("yes").iter().any(|pid| in_world(*pid, &world))), "and so does the writer");
 }
 
+/// Whoever reads may wait for our end first.
+#[test]
+fn a_reader_that_waits_for_the_end_gets_everything() {
+    for options in [&[][..], &["--timeout", "60"]] {
+        let world = World::new();
+        let (mut reader, writer) = std::io::pipe().expect("pipe");
+        let script = "(head -c 200000 /dev/zero; echo written >over) 2>/dev/null & sleep 0.3; exit 3";
+        let result = world.text("o/r");
+        let words = [&NONE[..], &[&result], options].concat();
+        world.sh(words, script).stdout(writer).done().code(3);
+        let object = object(&world, "o/r");
+        assert_eq!((object["status"].as_str(), object["exit_code"].as_i64()), (Some("exited"), Some(3)));
+        assert!(!world.has("w/over"), "the control: the writer had to wait");
+        let mut all = Vec::new();
+        reader.read_to_end(&mut all).expect("readable");
+        assert_eq!(all.len(), 200_000);
+        assert!(eventually(|| world.has("w/over")) && eventually(|| relay(&world).is_empty()));
+    }
+}
+
 /// Whether a process works in this world.
 fn in_world(pid: i32, world: &World) -> bool {
     fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|cwd| cwd == world.path("w"))

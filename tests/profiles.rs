@@ -109,9 +109,11 @@ fn profiles_extend_others_and_never_themselves() {
     own(&world, "twice", "extends = [\"top\", \"base\", \"build\"]\n");
     let cat = ["sh", "-c", "cat \"$@\"; echo $WHO", "-", x, y];
     with_own(&world, &[&["-p", "top"], &cat[..]].concat()).done().is(0, "xytop\n", "");
-    // Each one once, at its first place: `base` does not come back over `top`.
+    // Each one once, at its first place: `base` does not come back over `top`. But what is typed last wins.
     with_own(&world, &[&["-p", "twice"], &cat[..]].concat()).done().is(0, "xytop\n", "");
-    with_own(&world, &[&["-p", "top", "-p", "base"], &cat[..]].concat()).done().is(0, "xytop\n", "");
+    with_own(&world, &[&["-p", "top", "-p", "base"], &cat[..]].concat()).done().is(0, "xybase\n", "");
+    with_own(&world, &[&["-p", "base", "-p", "top", "-p", "base"], &cat[..]].concat()).done().is(0, "xybase\n", "");
+    with_own(&world, &[&["-p", "top", "-p", "twice"], &cat[..]].concat()).done().is(0, "xytop\n", "");
     with_own(&world, &["-p", "twice", "touch", "made"]).done().is(0, "", "");
     assert!(world.has("w/made"));
     with_own(&world, &["-p", "top", "touch", "other"]).done().code(1);
@@ -137,7 +139,7 @@ fn profiles_extend_others_and_never_themselves() {
     with_own(&world, &["-p", "n20", "echo", "ok"]).done().is(0, "ok\n", "");
 }
 
-/// Options and the policy file name the same profile: it counts where it was named first, and its lists once.
+/// Options and the policy file name the same profile: it counts where an option names it last, and its lists once.
 #[test]
 fn a_profile_counts_once_for_the_whole_call() {
     let world = World::new();
@@ -156,7 +158,8 @@ fn a_profile_counts_once_for_the_whole_call() {
         assert_eq!(printed(words)["allow_network"], true, "control: {words:?}");
     }
     for words in [
-        &["-p", "lax", "-p", "tight", "-p", "lax"][..],
+        &["-p", "tight", "-p", "lax", "-p", "tight"][..],
+        &["-p", "both", "-p", "tight"],
         &["-p", "lax", "-p", "tight", "--policy", "p.toml"],
         &["-p", "lax", "--policy", "q.toml"],
     ] {

@@ -76,8 +76,8 @@ struct Step {
     place: String,
 }
 
-/// The profiles of one call, lowest first: before each one what it extends, and each once, at its first place, whoever
-/// asks for it.
+/// The profiles of one call, lowest first: before each one what it extends, and each once: at the last place where an option
+/// names it, else at the first where anything extends it.
 pub struct Profiles<'a> {
     user_dir: Option<&'a Path>,
     environment: &'a [(OsString, OsString)],
@@ -119,6 +119,13 @@ impl<'a> Profiles<'a> {
     /// Adds a profile, and before it what it extends.
     pub fn add(&mut self, name: &str) -> Result<()> {
         if self.loaded.contains(name) {
+            // Whoever types a name last wants it over all that went before.
+            if self.chain.is_empty()
+                && let Some(at) = self.documents.iter().position(|(origin, _)| *origin == Origin::Profile(name.into()))
+            {
+                let last = self.documents.remove(at);
+                self.documents.push(last);
+            }
             return Ok(());
         }
         if let Some(first) = self.chain.iter().position(|step| step.profile.as_deref() == Some(name)) {

@@ -75,7 +75,8 @@ impl Ground {
             // Some are links to a disk with more room.
             let tools: Vec<PathBuf> = tools.filter_map(|tool| walk(&tool).ok()).map(|found| found.end).collect();
             roots.retain(|path| !tools.iter().any(|tool| path.starts_with(tool)));
-            closed.extend(tools.into_iter().map(PathBuf::into_os_string));
+            // Where a wider grant of writing reaches them, anything can be moved into them.
+            closed.extend(tools.into_iter().filter(|tool| !view.writable(tool)).map(PathBuf::into_os_string));
         }
         let mut rest = Vec::new();
         if whole {
@@ -359,7 +360,7 @@ fn behind(link: &Path, ground: &Ground, names: &Names) -> Option<PathBuf> {
     (inside && !by_name && !decided && !link.starts_with(&end)).then_some(end)
 }
 
-fn is_dotted(name: &OsStr) -> bool {
+pub(super) fn is_dotted(name: &OsStr) -> bool {
     name.as_encoded_bytes().first() == Some(&b'.')
 }
 

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 
 use super::Held;
+use super::hidden::is_dotted;
 
 /// One mount operation. Paths are absolute, without links, `.` and `..`.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
@@ -340,19 +341,26 @@ impl View {
     pub fn pin(&mut self) {
         let mut pins = BTreeSet::new();
         for (at, entry) in &self.entries {
-            if !matches!(
-                entry.rule,
-                Rule::Protect | Rule::Mask | Rule::Read | Rule::DenySocket | Rule::Secret | Rule::Pin
-            ) {
-                continue;
-            }
-            for parent in at.ancestors().skip(1) {
-                if !self.writable(parent) {
-                    break;
+            let above = || at.ancestors().skip(1).take_while(|parent| self.writable(parent));
+            let top = match entry.rule {
+                Rule::Protect | Rule::Mask | Rule::Read | Rule::DenySocket | Rule::Secret | Rule::Pin => None,
+                // A name with a dot is hidden under whatever name a directory above it is given, for the next run too. One without is
+                // hidden for the sake of a directory above whose name has one.
+                Rule::Hidden if !at.file_name().is_some_and(is_dotted) => {
+                    let Some(top) = above().filter(|parent| parent.file_name().is_some_and(is_dotted)).last() else {
+                        continue;
+                    };
+                    Some(top)
                 }
+                _ => continue,
+            };
+            for parent in above() {
                 // A write grant inside another is a mount as well; what lies between the two is not.
                 if !self.entries.contains_key(parent) {
                     pins.insert(parent.to_owned());
+                }
+                if top == Some(parent) {
+                    break;
                 }
             }
         }

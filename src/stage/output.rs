@@ -357,10 +357,12 @@ impl Output {
     pub fn is_done(&self, alive: bool) -> bool {
         if alive && self.relayed {
             let late = |stream: &Stream| stream.in_time.is_some_and(|in_time| stream.written >= in_time);
-            return self
-                .streams
-                .iter()
-                .all(|stream| stream.pending.is_empty() && (stream.source.is_none() || late(stream)));
+            // Where somebody outlives the run, whoever reads may take the time it takes: a process of its own waits for both.
+            let left = |source: &File| !events(source.as_fd(), PollFlags::POLLIN).contains(PollFlags::POLLHUP);
+            return self.streams.iter().all(|stream| match &stream.source {
+                Some(source) if stream.waits => left(source),
+                source => stream.pending.is_empty() && (source.is_none() || late(stream)),
+            });
         }
         let waiting = self.streams.iter().any(|stream| stream.waits || !stream.pending.is_empty());
         let open = self.streams.iter().any(|stream| stream.source.is_some());

@@ -40,7 +40,7 @@ const SLOW: &[&str] = &[
     "venv",
 ];
 
-/// Shown as it is: git needs all of it, and nothing in it is hidden by a dot.
+/// What git needs is shown as it is. Entered all the same, as a name alone makes no repository: a command can give it to any directory.
 pub(super) const WHOLE: &str = ".git";
 
 /// Directories with longer paths are not entered, in bytes: a mount on a name in them, below a root of bubblewrap's own, has to
@@ -61,12 +61,15 @@ pub(super) struct Place {
     tree: Option<usize>,
     /// Whether it would be hidden but for files in it that git has.
     entered: bool,
+    /// Whether it is a `.git` or lies in one.
+    git: bool,
 }
 
 impl Place {
     fn root(path: &Path, tree: Option<usize>) -> Self {
         let below_dot = path.iter().rev().take(base::DEEPEST_SECRET).position(is_dotted);
-        Self { path: path.to_owned(), above: None, slow: false, below_dot, tree, entered: false }
+        let git = path.file_name().is_some_and(|name| name == WHOLE);
+        Self { path: path.to_owned(), above: None, slow: false, below_dot, tree, entered: false, git }
     }
 }
 
@@ -95,16 +98,15 @@ pub(super) struct Search<'a> {
 enum What {
     Hide,
     Link,
-    Repository,
+    Repository { directory: bool },
     Enter { slow: bool },
 }
 
 impl<'a> Search<'a> {
     pub(super) fn new(ground: &'a Ground, names: &'a Names, recursive: bool, left: u64) -> Self {
-        let whole = |path: &&PathBuf| path.file_name().is_some_and(|name| name == WHOLE);
         let mut worktrees = Worktrees::default();
         let mut root = |path: &PathBuf| Place::root(path, ground.tops.get(path).map(|top| worktrees.at(top)));
-        let quick = ground.roots.iter().filter(|path| !whole(path)).map(&mut root).collect();
+        let quick = ground.roots.iter().map(&mut root).collect();
         Self {
             ground,
             names,
@@ -250,12 +252,15 @@ impl<'a> Search<'a> {
                 }
             }
         }
-        if bare && place.above.is_some() {
+        if bare && place.above.is_some() && !place.git {
             self.repositories.push(place.path.clone());
         }
         names.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
         let mut tree = place.tree;
-        if self.names.default && !self.secrets_only && names.iter().any(|(_, what)| matches!(what, What::Repository)) {
+        if self.names.default
+            && !self.secrets_only
+            && names.iter().any(|(_, what)| matches!(what, What::Repository { .. }))
+        {
             tree = Some(self.worktrees.at(&place.path));
         }
         for (name, what) in names {
@@ -269,14 +274,29 @@ impl<'a> Search<'a> {
             }
             // git's word counts where no list of names is given that alone counts.
             let verdict = match (&what, tree) {
-                (What::Hide, Some(tree)) => self.worktrees.verdict(tree, &path, secret, place.entered),
+                (What::Hide, Some(tree)) if !place.git => self.worktrees.verdict(tree, &path, secret, place.entered),
                 _ => Verdict::Hide,
             };
             match what {
                 What::Hide if verdict == Verdict::Hide => self.found.push(path),
                 What::Hide if verdict == Verdict::Show => {}
                 What::Link => self.links.push(path),
-                What::Repository => self.repositories.push(path),
+                What::Repository { directory } => {
+                    self.repositories.push(path.clone());
+                    if directory && self.recursive {
+                        let tree = None;
+                        let below_dot = Some(0);
+                        self.slow.push_back(Place {
+                            path,
+                            above: Some(number),
+                            slow: true,
+                            below_dot,
+                            tree,
+                            entered: false,
+                            git: true,
+                        });
+                    }
+                }
                 What::Enter { .. } if self.ground.closed.contains(path.as_os_str()) => {}
                 What::Hide | What::Enter { .. } => {
                     let entered = matches!(what, What::Hide);
@@ -284,7 +304,8 @@ impl<'a> Search<'a> {
                     let queue = if slow { &mut self.slow } else { &mut self.quick };
                     let deeper = place.below_dot.map(|depth| depth + 1).filter(|depth| *depth < base::DEEPEST_SECRET);
                     let below_dot = if dotted { Some(0) } else { deeper };
-                    queue.push_back(Place { path, above: Some(number), slow, below_dot, tree, entered });
+                    let git = place.git;
+                    queue.push_back(Place { path, above: Some(number), slow, below_dot, tree, entered, git });
                 }
             }
         }
@@ -305,7 +326,7 @@ impl<'a> Search<'a> {
             return Some(if kind.is_symlink() { What::Link } else { What::Hide });
         }
         if dotted && name == WHOLE {
-            return Some(What::Repository);
+            return Some(What::Repository { directory: kind.is_dir() });
         }
         let enter = self.recursive && kind.is_dir();
         enter.then(|| What::Enter { slow: SLOW.iter().any(|slow| name == *slow) })
