@@ -93,6 +93,47 @@ fn words_of_the_command_under_a_second_name_do_not_outlive_a_failure() {
     world.call("unshare", words).done().code(0).stdout("s\n").stderr_has("no space left on device");
 }
 
+/// What cannot be looked at without permissions is looked at with them.
+#[test]
+fn a_closed_directory_keeps_no_words_of_the_command() {
+    if !is_root() {
+        return eprintln!("only root can mount: not tried");
+    }
+    let world = World::new();
+    let disk = world.dir("disk");
+    // Root would not notice that the directory is closed.
+    for user in ["0", "65534"] {
+        for (script, old) in [
+            ("echo forged >s; cat /dev/zero >fill; head -c 400000 /dev/urandom; chmod 0 .; exit 7", "forged"),
+            ("cat /dev/zero >fill; head -c 400000 /dev/urandom; chmod 0 .; exit 7", "old"),
+        ] {
+            let outside = format!(
+                "mount -t tmpfs -o size=600k,mode=777,uid={user} none \"$1\" && cd \"$1\" && echo old >r && ln r s && \
+                 chown {user} r && shift && setpriv --reuid {user} --clear-groups \"$@\" >/dev/null; s=$?; cat r; exit $s"
+            );
+            let (disk, program) = (disk.to_str().expect("text"), program());
+            let mut words = vec!["-m", "--propagation", "private", "sh", "-c", &outside, "_", disk];
+            words.extend([
+                program.to_str().expect("text"),
+                "-b",
+                "bwrap",
+                "-w",
+                ".",
+                "--capture",
+                "--result",
+                "r",
+                "--",
+            ]);
+            words.extend(["sh", "-c", script]);
+            let done = world.call("unshare", words).done().code(7).stderr_has("no space left on device");
+            let left = String::from_utf8_lossy(&done.stdout);
+            assert!(!left.contains("forged"), "{user} {left}");
+            // The control: what was there before and is as it was stays.
+            assert_eq!(left.ends_with("old\n"), old == "old", "{user}");
+        }
+    }
+}
+
 #[test]
 fn sigkill_leaves_nothing_of_the_commands() {
     let world = World::new();

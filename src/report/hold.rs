@@ -58,10 +58,17 @@ impl Held {
     ///
     /// For when no result can be written: what the target left there must not be taken for one.
     pub fn clear(&self, directory: impl AsFd, name: &OsStr) -> bool {
-        let Ok(found) = Version::of(&directory, name) else { return false };
-        let Some(found) = found else { return true };
-        let kept = !self.made && Some(found) == self.before;
-        !kept && insist(&directory, || Ok(unlinkat(&directory, name, UnlinkatFlags::NoRemoveDir)?)).is_ok()
+        let remove = || {
+            let found = Version::of(&directory, name)?;
+            if found.is_none() {
+                return Ok(());
+            }
+            if !self.made && found == self.before {
+                return Err(io::ErrorKind::AlreadyExists.into());
+            }
+            Ok(unlinkat(&directory, name, UnlinkatFlags::NoRemoveDir)?)
+        };
+        insist(&directory, remove).is_ok()
     }
 }
 
