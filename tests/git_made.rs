@@ -118,6 +118,66 @@ fn permissions_do_not_keep_it_there() {
     outside(&world, "chmod 755 a; chmod 755 a/b; ! ls a/b/.git/hooks 2>&1 && ls a/b/.git/hooks.*");
 }
 
+/// Names that the command has taken, since it could foresee them, and a name that leaves no room for more.
+#[test]
+fn no_name_keeps_it_there() {
+    let world = clone();
+    let program = crate::harness::program();
+    let taken = "for p in $P $((P + 1)) $((P + 2)) $((P + 3)) $((P + 4)); do \
+        touch .git/hooks.sandbox-run-$p $(seq -f .git/hooks.sandbox-run-$p-%g 999); done; mkdir .git/hooks";
+    let outer = format!("P=$$ exec {} -b bwrap --env P=$$ -w . -- sh -c '{taken}'", program.display());
+    world.call("sh", ["-c", &outer]).done().code(0).stderr_has("and is now '");
+    assert!(!world.has("w/.git/hooks"));
+    for length in [100, 101, 250, 255] {
+        let name = "n".repeat(length);
+        outside(&world, &format!("git config core.hooksPath .git/{name}"));
+        let script = format!("mkdir .git/{name}; echo x >.git/{name}/pre-commit");
+        inside(&world, ["-w", "."], &script).done().code(0).stderr_has("and is now '");
+        assert!(!world.has(&format!("w/.git/{name}")), "{length}");
+    }
+}
+
+/// A disk without room for another name.
+#[test]
+fn a_full_disk_keeps_nothing_that_is_obeyed() {
+    if !crate::harness::is_root() {
+        return eprintln!("only root can mount: not tried");
+    }
+    let world = World::new();
+    world.dir("disk");
+    let (disk, program) = (world.text("disk"), crate::harness::program());
+    // Neither the blocks of the directory nor the disk have room left then.
+    let script = "mkdir .git/hooks; cp evil/hook .git/hooks/pre-commit; mkdir .git/hooks/x; ln -s ../evil/there .git/commondir; \
+        touch .git/l; cat /dev/zero >fill; i=0; for l in 200 100 50 20 10 4; do \
+        while i=$((i + 1)); ln .git/l .git/$(printf %0${l}d $i); do :; done; done 2>/dev/null; exit 0";
+    world.write("inside.sh", script);
+    world.write("hook", "#!/bin/sh\necho ran\n");
+    let commit = "git -c user.name=n -c user.email=e -c advice.ignoredHook=false commit -q --allow-empty -m x 2>&1";
+    for (user, how) in [("0", "emptied"), ("65534", "closed to everybody")] {
+        let outer = format!(
+            "set -e; truncate -s 4M ../image; mkfs.ext4 -q -F -O ^has_journal,^dir_index -b 1024 ../image
+            mount -o loop ../image {disk} || exit 99
+            cd {disk}; git init -q .; rm -rf .git/hooks; mkdir .git/hooks evil
+            cp ../hook .git/hooks/pre-commit; cp ../hook evil/hook; chmod 755 evil/hook .git/hooks/pre-commit; chown -R {user} .
+            as='setpriv --reuid {user} --clear-groups'
+            $as {commit}; rm -r .git/hooks
+            $as {program} -b bwrap -w . -- sh -c \"$(cat ../inside.sh)\"
+            rm fill; $as {commit}; git -c safe.directory='*' rev-list --count HEAD; ls .git | grep -x -e commondir -e hooks",
+            program = program.display(),
+        );
+        let call = world.call("unshare", ["-m", "--propagation", "private", "sh", "-c", &outer]);
+        let done = call.env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").done();
+        if done.code == Some(99) {
+            return crate::harness::skip("loop", "no file can be mounted here");
+        }
+        // The control: a hook that is left is run.
+        let done = done.code(0).stdout("ran\n2\nhooks\n");
+        let is = "which git on the host would obey, was made during the run and is now";
+        done.stderr_has(&format!("commondir', {is} removed; it cannot be renamed: no space left on device"))
+            .stderr_has(&format!("hooks', {is} {how}; it cannot be renamed: no space left on device"));
+    }
+}
+
 /// What was made by the host meanwhile is kept.
 #[test]
 fn hooks_of_the_host_are_not_lost() {

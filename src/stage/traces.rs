@@ -2,15 +2,16 @@
 //!
 //! Never goes through a link: whoever made what is to be removed may have put one on the way to something else.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions, Permissions};
-use std::io;
+use std::io::{self, Read};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Component, Path, PathBuf};
 
 use nix::fcntl::{OFlag, openat};
 use nix::sys::stat::Mode;
+use nix::unistd::geteuid;
 
 use crate::plan::view::FileKind;
 use crate::plan::{Absent, Plan};
@@ -118,10 +119,10 @@ impl Drop for Opened<'_> {
     }
 }
 
-/// Moves aside what was made in a place of `absent`, and says where it was and where it is; `None` when there is nothing.
+/// Moves aside what was made in a place of `absent`; `None` when there is nothing.
 ///
 /// A link on the way, below the directory that kept its name, was made as well, and leads git to the rest.
-fn move_aside(plan: &Plan, absent: &Absent) -> io::Result<Option<(PathBuf, PathBuf)>> {
+fn move_aside(plan: &Plan, absent: &Absent) -> io::Result<Option<Made>> {
     let path = absent.directory.join(&absent.name);
     let mut opened = Opened { plan, directories: Vec::new() };
     let mut at = PathBuf::from("/");
@@ -134,8 +135,15 @@ fn move_aside(plan: &Plan, absent: &Absent) -> io::Result<Option<(PathBuf, PathB
             let held = Held::in_directory(step.directory.try_clone()?, part);
             let data = opened.attempt(&step, || fs::symlink_metadata(&held.path))?;
             if next == path || data.is_symlink() {
-                let name = opened.attempt(&step, || held.rename(part))?;
-                return Ok(Some((next, at.join(name))));
+                let fate = match opened.attempt(&step, || held.rename(part)) {
+                    Ok(name) => Fate::Renamed(at.join(name)),
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(error),
+                    Err(error) => match opened.attempt(&step, || held.disarm(part)) {
+                        Ok(how) => Fate::Kept(how, error),
+                        Err(_) => return Err(error),
+                    },
+                };
+                return Ok(Some(Made { at: next, fate }));
             }
             // git does not look into a file, either.
             if !data.is_dir() {
@@ -149,29 +157,52 @@ fn move_aside(plan: &Plan, absent: &Absent) -> io::Result<Option<(PathBuf, PathB
 }
 
 impl Held {
-    /// Gives it a name that git does not know, and says which.
+    /// Gives it a name that git does not know, and says which. No name that somebody could foresee and take, nor a long one.
     fn rename(&self, name: &OsStr) -> io::Result<PathBuf> {
-        for number in 0..NAMES {
-            let mut new = name.to_owned();
-            new.push(format!(".sandbox-run-{}", std::process::id()));
-            if number > 0 {
-                new.push(format!("-{number}"));
-            }
-            let there = through(&self.directory).join(&new);
-            match fs::symlink_metadata(&there) {
-                Ok(_) => continue,
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                Err(_) => {}
-            }
-            fs::rename(&self.path, there)?;
-            return Ok(new.into());
+        let mut random = [0_u8; 8];
+        File::open("/dev/urandom")?.read_exact(&mut random)?;
+        let mut new = if name.len() <= LONG { name.to_owned() } else { OsString::new() };
+        new.push(format!(".sandbox-run-{}", u64::from_ne_bytes(random)));
+        fs::rename(&self.path, through(&self.directory).join(&new))?;
+        Ok(new.into())
+    }
+
+    /// Makes it nothing that git would obey where it has to keep its name, as on a full disk: needs no room. Says how.
+    fn disarm(&self, name: &OsStr) -> io::Result<&'static str> {
+        if !fs::symlink_metadata(&self.path)?.is_dir() {
+            fs::remove_file(&self.path)?;
+            return Ok("removed");
         }
-        Err(io::ErrorKind::AlreadyExists.into())
+        let inner = enter(&self.directory, name)?;
+        fs::set_permissions(through(&inner), Permissions::from_mode(0))?;
+        // Root is above permissions.
+        if geteuid().is_root() {
+            for entry in fs::read_dir(through(&inner))? {
+                let entry = entry?;
+                if !entry.file_type()?.is_dir() {
+                    fs::remove_file(entry.path())?;
+                }
+            }
+            return Ok("emptied");
+        }
+        Ok("closed to everybody")
     }
 }
 
-/// How many names are tried: the process number alone can have been used before.
-const NAMES: usize = 1000;
+/// Longer names are not kept as a part of the new one: most file systems end at 255 bytes, some at 143.
+const LONG: usize = 100;
+
+/// What was found, and what has become of it.
+struct Made {
+    at: PathBuf,
+    fate: Fate,
+}
+
+enum Fate {
+    Renamed(PathBuf),
+    /// How it was disarmed, and why it could not be renamed.
+    Kept(&'static str, io::Error),
+}
 
 /// Moves aside what has been made where nothing could be mounted to prevent it: git on the host would run or obey it.
 ///
@@ -183,10 +214,15 @@ pub fn take_away(plan: &Plan) {
             Ok(None) => {}
             // Nothing was made, or the directory went with it.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Ok(Some((from, to))) => tracing::warn!(
+            Ok(Some(Made { at, fate: Fate::Renamed(to) })) => tracing::warn!(
                 "'{}', which git on the host would obey, was made during the run and is now '{}'",
-                from.display(),
+                at.display(),
                 to.display()
+            ),
+            Ok(Some(Made { at, fate: Fate::Kept(how, error) })) => tracing::warn!(
+                "'{}', which git on the host would obey, was made during the run and is now {how}; it cannot be renamed: {}",
+                at.display(),
+                crate::sys::process::describe(&error)
             ),
             Err(error) => tracing::warn!(
                 "'{}', which git on the host would obey, cannot be looked for and moved aside: {}",
