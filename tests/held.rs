@@ -48,6 +48,41 @@ fn a_directory_that_is_closed_at_the_end_has_the_result_and_stays_closed() {
     }
 }
 
+/// The way to it is looked at in the end, through directories that are closed by then.
+#[test]
+fn a_way_that_is_closed_at_the_end_is_the_same_way() {
+    for path in ["out/r", "out/deep/r", "link/r"] {
+        let world = World::new();
+        world.dir("w/out/deep");
+        world.link("home/link", "../w/out/deep");
+        let path = if path == "link/r" { world.text("home/link/r") } else { path.to_owned() };
+        let script = "chmod 0 out/deep out .; exit 3";
+        let options = ["-b", "bwrap", "-w", ".", "-w", "out", "-w", "out/deep", "--result", &path];
+        world.sh(options, script).done().is(3, "", "");
+        for closed in ["w", "w/out", "w/out/deep"] {
+            let closed = world.path(closed);
+            assert_eq!(fs::metadata(&closed).expect("directory").permissions().mode() & 0o777, 0);
+            fs::set_permissions(closed, Permissions::from_mode(0o755)).expect("mode");
+        }
+        let at = if path.ends_with("link/r") { "w/out/deep/r".to_owned() } else { format!("w/{path}") };
+        assert_eq!(told(&object(&world, &at)), json!(["exited", 3, null, null]));
+    }
+    // The control: one that leads elsewhere is an error, closed or not.
+    for close in ["true", "chmod 0 out ."] {
+        let world = World::new();
+        world.dir("w/out");
+        let script =
+            format!("touch here; i=0; until [ -e go ] || [ $((i += 1)) = 200 ]; do sleep 0.05; done; {close}; exit 3");
+        let running = world.sh(["-b", "bwrap", "-w", ".", "-w", "out", "--result", "out/r"], &script).spawn();
+        assert!(eventually(|| world.has("w/here")));
+        fs::rename(world.path("w/out"), world.path("w/old")).expect("rename");
+        fs::create_dir(world.path("w/out")).expect("directory");
+        world.write("w/go", "");
+        running.done().code(3).stderr_has("the path leads elsewhere by now");
+        fs::set_permissions(world.path("w"), Permissions::from_mode(0o755)).expect("mode");
+    }
+}
+
 #[test]
 fn a_disk_that_the_command_fills_has_room_for_it_or_nothing_of_the_commands() {
     if !is_root() {

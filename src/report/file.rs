@@ -199,8 +199,7 @@ impl Place {
                 };
                 done?;
                 let Some(path) = path else { return Ok(()) };
-                let look = || arrived(&directory, &way.name, path);
-                if held.is_some() { hold::insist(&directory, look) } else { look() }
+                hold::along(&way, || arrived(&directory, &way.name, path))
             }
         }
     }
@@ -229,6 +228,7 @@ fn arrived(directory: &OwnedFd, name: &OsStr, path: &Path) -> io::Result<()> {
     let ours = fstatat(directory, name, AtFlags::AT_SYMLINK_NOFOLLOW)?;
     match fs::metadata(path) {
         Ok(found) if (found.dev(), found.ino()) == (ours.st_dev, ours.st_ino) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Err(error),
         _ => Err(io::Error::other("the path leads elsewhere by now")),
     }
 }

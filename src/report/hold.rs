@@ -7,13 +7,15 @@ use std::ffi::OsStr;
 use std::fs::{self, File, Permissions};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 
 use nix::errno::Errno;
 use nix::fcntl::{AtFlags, FallocateFlags, fallocate};
 use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::stat::{FileStat, fstatat};
 use nix::unistd::{UnlinkatFlags, unlinkat};
+
+use super::way::Way;
 
 /// Room that is taken before the target can fill the disk, in bytes: enough for an object without output.
 const ROOM: i64 = 16 << 10;
@@ -78,7 +80,7 @@ pub fn insist(directory: impl AsFd, action: impl Fn() -> io::Result<()>) -> io::
     let first = action();
     let Err(error) = &first else { return first };
     // By its descriptor: a path could lead elsewhere by now.
-    let open = format!("/proc/self/fd/{}", directory.as_fd().as_raw_fd());
+    let open = through(&directory);
     let Ok(mode) = fs::metadata(&open).map(|found| found.mode() & 0o7777) else { return first };
     let closed = error.kind() == io::ErrorKind::PermissionDenied && mode & NEEDED != NEEDED;
     if !closed || fs::set_permissions(&open, Permissions::from_mode(mode | NEEDED)).is_err() {
@@ -87,6 +89,40 @@ pub fn insist(directory: impl AsFd, action: impl Fn() -> io::Result<()>) -> io::
     let second = action();
     let _back = fs::set_permissions(&open, Permissions::from_mode(mode));
     second
+}
+
+/// Does something that needs the directories on `way`, which the target may have closed; those are open meanwhile.
+pub fn along(way: &Way, action: impl Fn() -> io::Result<()>) -> io::Result<()> {
+    let first = action();
+    if !first.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied) {
+        return first;
+    }
+    let mut opened = Vec::new();
+    // From the top on: each can be reached when those above it are open.
+    for met in way.met.iter().filter(|met| !met.link) {
+        let flags = libc::O_PATH | libc::O_DIRECTORY | libc::O_NOFOLLOW;
+        let Ok(directory) = File::options().read(true).custom_flags(flags).open(&met.at) else { break };
+        let open = through(&directory);
+        let mode = fs::metadata(&open).map(|found| found.mode() & 0o7777).unwrap_or(SEARCH);
+        // Something else by now is none of our business.
+        let there = fs::read_link(&open).is_ok_and(|path| path == met.at);
+        if there && mode & SEARCH == 0 && fs::set_permissions(&open, Permissions::from_mode(mode | SEARCH)).is_ok() {
+            opened.push((directory, mode));
+        }
+    }
+    let second = action();
+    for (directory, mode) in opened.into_iter().rev() {
+        let _back = fs::set_permissions(through(&directory), Permissions::from_mode(mode));
+    }
+    second
+}
+
+/// The bit that lets the owner of a directory reach what is in it.
+const SEARCH: u32 = 0o100;
+
+/// A path to what is open, which leads nowhere else.
+fn through(open: impl AsFd) -> String {
+    format!("/proc/self/fd/{}", open.as_fd().as_raw_fd())
 }
 
 /// Takes room for a result where that can be had; without it only a full disk is an error at the end.
