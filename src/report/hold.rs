@@ -103,7 +103,7 @@ pub fn along(way: &Way, action: impl Fn() -> io::Result<()>) -> io::Result<()> {
         let flags = libc::O_PATH | libc::O_DIRECTORY | libc::O_NOFOLLOW;
         let Ok(directory) = File::options().read(true).custom_flags(flags).open(&met.at) else { break };
         let open = through(&directory);
-        let mode = fs::metadata(&open).map(|found| found.mode() & 0o7777).unwrap_or(SEARCH);
+        let mode = fs::metadata(&open).map_or(SEARCH, |found| found.mode() & 0o7777);
         // Something else by now is none of our business.
         let there = fs::read_link(&open).is_ok_and(|path| path == met.at);
         if there && mode & SEARCH == 0 && fs::set_permissions(&open, Permissions::from_mode(mode | SEARCH)).is_ok() {

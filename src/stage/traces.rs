@@ -174,7 +174,7 @@ impl Held {
             return Ok("removed");
         }
         let inner = enter(&self.directory, name)?;
-        fs::set_permissions(through(&inner), Permissions::from_mode(0))?;
+        fs::set_permissions(through(&inner), Permissions::from_mode(0o0))?;
         // Root is above permissions.
         if geteuid().is_root() {
             for entry in fs::read_dir(through(&inner))? {
