@@ -149,6 +149,164 @@ fn what_cannot_be_protected_is_refused_or_told() {
     }
 }
 
+/// A directory of hooks, as settings name it, and with the links in it how far the top is.
+const HOOKS: [(&str, &str); 3] = [(".git/hooks", "../.."), ("hooks", ".."), (".husky/_", "../..")];
+
+/// A clone whose hooks lie there.
+fn hooks_in(directory: &str) -> World {
+    let world = clone();
+    outside(&world, &format!("mkdir -p {directory}"));
+    if directory != ".git/hooks" {
+        outside(&world, &format!("git config core.hooksPath {directory}"));
+    }
+    world
+}
+
+#[test]
+fn hooks_that_are_links_into_the_work_tree() {
+    for (hooks, up) in HOOKS {
+        let world = hooks_in(hooks);
+        world.script("w/tools/pc", "#!/bin/sh\necho hook >&2\n");
+        world.script("w/tools/free", "#!/bin/sh\n");
+        outside(&world, &format!("ln -s {up}/tools/pc {hooks}/pre-commit"));
+        kept(&world, "tools/pc");
+        inside(&world, ["-w", "."], "echo x >tools/free").done().is(0, "", "");
+        // It is run, inside as on the host.
+        inside(&world, ["-w", "."], "git commit -q --allow-empty -m two").done().is(0, "", "hook\n");
+        // Through a second link, which is as safe; absolute; with another grant than that of the repository.
+        outside(&world, &format!("ln -sfn second {hooks}/pre-commit; ln -s $PWD/tools/pc {hooks}/second"));
+        kept(&world, "tools/pc");
+        inside(&world, ["-w", "tools"], "echo x >tools/pc").done().code(2);
+        inside(&world, ["-w", ".", "--protect", ".git"], "echo x >tools/pc").done().code(2);
+        // A directory in its place could be replaced.
+        outside(&world, "mv tools/pc tools/program && mkdir tools/pc && touch tools/pc/file");
+        kept(&world, "tools/pc/file");
+        // The controls: what is asked for is granted.
+        inside(&world, ["-w", ".", "-w", "tools/pc"], "echo x >tools/pc/file").done().is(0, "", "");
+        inside(&world, ["-w", ".", "-w", hooks], "echo x >tools/pc/file").done().is(0, "", "");
+    }
+}
+
+#[test]
+fn hooks_that_are_links_to_nothing() {
+    for (hooks, up) in HOOKS {
+        for (to, made) in [("tools/pc", "tools/pc"), ("some/tools/pc", "some/tools/pc"), ("some/../file", "some/x")] {
+            let world = hooks_in(hooks);
+            outside(&world, &format!("ln -s {up}/{to} {hooks}/pre-commit"));
+            not_left(&world, made);
+            inside(&world, ["-w", "."], "echo x >tools/free").done().is(0, "", "");
+            // The controls: what is asked for is granted, and nothing is said without need.
+            inside(&world, ["-w", ".", "-w", hooks], &format!("mkdir -p $(dirname {made}) && echo x >{made}"))
+                .done()
+                .is(0, "", "");
+        }
+        // A file where a directory would be.
+        let world = hooks_in(hooks);
+        outside(&world, &format!("ln -s {up}/file/pc {hooks}/pre-commit"));
+        inside(&world, ["-w", "."], "rm file").done().code(1);
+        inside(&world, ["-w", "."], "echo x >file").done().code(2);
+        // A directory that the command closed, to open it in the next run.
+        let world = hooks_in(hooks);
+        world.script("w/tools/pc", "#!/bin/sh\n");
+        outside(&world, &format!("ln -s {up}/tools/pc {hooks}/pre-commit"));
+        inside(&world, ["-w", "."], "chmod 0 tools").done().is(0, "", "");
+        let done = inside(&world, ["-w", "."], "chmod 755 tools; echo x >tools/pc").done();
+        assert_ne!(done.code, Some(0), "{}", done.stderr);
+        outside(&world, "chmod 755 tools");
+        assert_eq!(world.read("w/tools/pc"), "#!/bin/sh\n");
+    }
+}
+
+#[test]
+fn hooks_by_links_that_can_be_replaced() {
+    for (hooks, up) in HOOKS {
+        let world = hooks_in(hooks);
+        world.script("w/tools/pc", "#!/bin/sh\n");
+        let run = |options: &[&str]| inside(&world, options.iter().copied(), "true").done();
+        for (at, text) in [
+            ("second", "tools/pc"),
+            ("second", "tools/nothing"),
+            ("second", "second"),
+            ("second", "/bin/true"),
+            ("tools/second", "pc"),
+        ] {
+            outside(&world, &format!("ln -s {text} {at}; ln -sfn {up}/{at} {hooks}/pre-commit"));
+            run(&["-w", "."])
+                .refused(125, &["cannot protect what git runs", "is a link to", &world.text(&format!("w/{at}"))]);
+            run(&["-w", ".", "-w", hooks]).is(0, "", "");
+            run(&["-w", ".git/objects"]).is(0, "", "");
+            outside(&world, &format!("rm {at}"));
+        }
+        // A directory on the way.
+        outside(&world, &format!("ln -s tools way; ln -sfn {up}/way/pc {hooks}/pre-commit"));
+        run(&["-w", "."]).refused(125, &["is a link to", &world.text("w/way")]);
+        outside(&world, &format!("ln -sfn {up}/way/nothing {hooks}/pre-commit"));
+        run(&["-w", "."]).refused(125, &["is a link to", &world.text("w/way")]);
+    }
+}
+
+/// What many repositories have: it starts as ever, says nothing, and leaves nothing behind.
+#[test]
+fn ordinary_hooks_are_no_trouble() {
+    for (hooks, up) in HOOKS {
+        let world = hooks_in(hooks);
+        world.script(&format!("w/{hooks}/pre-commit.sample"), "#!/bin/sh\n");
+        world.script(&format!("w/{hooks}/pre-commit"), "#!/bin/sh\n");
+        outside(
+            &world,
+            &format!(
+                "cd {hooks}; ln -s pre-commit pre-push; ln -s /dev/null post-merge; ln -s /bin/true post-commit
+                 ln -s /nowhere/x post-checkout; ln -s round post-rewrite; ln -s round round; ln -s {up} top; ln -s . here
+                 mkdir d; ln -s ../{up}/tools d/x"
+            ),
+        );
+        outside(&world, "git commit -q --allow-empty -m one");
+        let before = outside(&world, "ls -A . .git tools");
+        let script = "git commit -q --allow-empty -m two && touch new tools/x && rm new tools/x && echo x >/dev/null";
+        inside(&world, ["-w", "."], script).done().is(0, "", "");
+        assert_eq!(outside(&world, "ls -A . .git tools"), before);
+    }
+}
+
+/// Whoever receives a push reads the setting from the git directory.
+#[test]
+fn a_directory_of_hooks_counts_from_the_git_directory_as_well() {
+    let world = clone();
+    outside(&world, "git config core.hooksPath .hk && git config receive.denyCurrentBranch ignore");
+    let run = "mkdir -p .git/.hk && printf '#!/bin/sh\\necho hook ran >&2\\n' >.git/.hk/pre-receive && chmod +x .git/.hk/pre-receive";
+    let push = "git clone -q . ../o/c && cd ../o/c && git commit -q --allow-empty -m x && git push -q origin HEAD:main 2>&1; \
+                cd .. && rm -rf c";
+    // The control: such a hook is run.
+    outside(&world, run);
+    assert!(outside(&world, push).contains("hook ran"));
+    outside(&world, "rm -r .git/.hk");
+    let done = inside(&world, ["-w", "."], run).done().code(0);
+    done.stderr_has("which git on the host would obey, was made during the run");
+    assert_eq!(outside(&world, push), "");
+    outside(&world, "rm -r .git/.hk.*");
+    // One that is there.
+    world.script("w/.git/.hk/pre-receive", "#!/bin/sh\n");
+    kept(&world, ".git/.hk/pre-receive");
+    // The data of a worktree, and what they share.
+    outside(&world, "rm -r .git/.hk; git worktree add -q -b topic tree");
+    not_left(&world, ".git/.hk/x");
+    not_left(&world, ".git/worktrees/tree/.hk/x");
+    // The controls: what is named from the root, and another name.
+    inside(&world, ["-w", "."], "mkdir .git/other && echo x >.git/other/x && rm -r .git/other").done().is(0, "", "");
+    outside(&world, "git config core.hooksPath /nowhere/.hk");
+    inside(&world, ["-w", "."], "mkdir .git/.hk && echo x >.git/.hk/x").done().is(0, "", "");
+}
+
+/// Settings that name a file as the directory of hooks: it could become one.
+#[test]
+fn a_file_as_the_directory_of_hooks() {
+    let world = clone();
+    outside(&world, "git config core.hooksPath file");
+    kept(&world, "file");
+    outside(&world, "git config core.hooksPath file/hooks");
+    kept(&world, "file");
+}
+
 #[test]
 fn repositories_without_a_work_tree() {
     let world = repository();

@@ -147,10 +147,15 @@ impl Builder<'_> {
     /// Protects what is obeyed in a git directory, in those of its submodules and in the data of its worktrees.
     fn git_directory(&mut self, directory: &Path) -> Result<()> {
         self.tell_of_common(directory);
-        if !self.view.writable(directory) || !self.opens(directory)? {
+        let hooks = directory.join("hooks");
+        if !self.view.writable(directory) {
+            return self.named_place(&hooks, FileKind::Directory, directory);
+        }
+        if !self.opens(directory)? {
             return Ok(());
         }
         self.obeyed(directory, OBEYED)?;
+        self.hook_links(&hooks)?;
         // What is no repository yet may become one.
         if REPOSITORY.iter().any(|name| !is_missing(&directory.join(name))) {
             self.not_to_be_made(directory, OBEYED);
