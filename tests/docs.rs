@@ -419,3 +419,17 @@ fn once(page: &str) -> Result<Vec<u8>> {
     let (definition, rest) = page.split_at(at + 1);
     Ok([definition, &rest.replace(definition, "")].concat().into_bytes())
 }
+
+#[test]
+fn no_page_holds_two_versions_of_itself() -> Result<()> {
+    let pages = fs::read_dir(file("docs"))?.chain(fs::read_dir(file("."))?).map(|entry| Ok(entry?.path()));
+    let pages: Vec<_> = pages.collect::<Result<_>>()?;
+    let pages: Vec<_> = pages.iter().filter(|path| path.extension().is_some_and(|end| end == "md")).collect();
+    ensure!(pages.iter().any(|path| path.ends_with(escapes::DOCUMENT)), "it does not look at that page");
+    for page in pages {
+        let text = fs::read_to_string(page)?;
+        let mark = text.lines().find(|line| line.starts_with("<<<<<<<") || line.starts_with(">>>>>>>"));
+        ensure!(mark.is_none(), "{}: {mark:?}", page.display());
+    }
+    Ok(())
+}

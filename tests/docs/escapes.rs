@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 
 use super::file;
 
-const DOCUMENT: &str = "docs/escapes.md";
+pub const DOCUMENT: &str = "docs/escapes.md";
 
 /// The cells of each row of each table but its head.
 fn rows() -> Result<Vec<Vec<String>>> {
