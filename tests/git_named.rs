@@ -187,6 +187,26 @@ fn hooks_that_are_links_into_the_work_tree() {
     }
 }
 
+/// Where the hooks themselves are out of reach.
+#[test]
+fn links_of_the_users_own_hooks_and_of_submodules() {
+    let world = clone();
+    world.script("w/tools/pc", "#!/bin/sh\n");
+    world.script("home/hooks/other", "#!/bin/sh\n");
+    world.write("home/.gitconfig", "[core]\n\thooksPath = ~/hooks\n");
+    inside(&world, ["-w", "."], "echo x >>tools/pc").done().is(0, "", "");
+    outside(&world, "ln -s $PWD/tools/pc $HOME/hooks/pre-commit");
+    kept(&world, "tools/pc");
+    outside(&world, "rm $HOME/hooks/pre-commit && ln -s $PWD/tools/new $HOME/hooks/pre-commit");
+    not_left(&world, "tools/new");
+    std::fs::remove_file(world.path("home/.gitconfig")).unwrap();
+
+    outside(&world, "git -c protocol.file.allow=always submodule --quiet add $PWD/../o/repo sub");
+    inside(&world, ["-w", "."], "echo x >>tools/pc").done().is(0, "", "");
+    outside(&world, "mkdir -p .git/modules/sub/hooks && ln -s $PWD/tools/pc .git/modules/sub/hooks/pre-commit");
+    kept(&world, "tools/pc");
+}
+
 #[test]
 fn hooks_that_are_links_to_nothing() {
     for (hooks, up) in HOOKS {
