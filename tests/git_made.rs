@@ -168,7 +168,7 @@ fn a_full_disk_keeps_nothing_that_is_obeyed() {
         let call = world.call("unshare", ["-m", "--propagation", "private", "sh", "-c", &outer]);
         let done = call.env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").done();
         if done.code == Some(99) {
-            return crate::harness::skip("loop", "no file system can be made and mounted here");
+            return eprintln!("not tried: no file system can be made and mounted here");
         }
         // The control: a hook that is left is run.
         let done = done.code(0).stdout("ran\n2\nhooks\n");
