@@ -99,8 +99,8 @@ const HIDDEN_ABOUT: &[&str] = &[
      unless it is on the list of cwd_allow_hidden. In its place stands an empty file or directory that cannot be written. A \
      grant of the place itself shows it, and the command and its interpreter are shown by the file alone. What the command \
      makes is visible to it and hidden in the next run.",
-    "The search for such names ends after cwd_hidden_scan_max_entries. It goes into no .git, and under the default list into \
-     none of the directories in HOME where toolchains keep what they have fetched. Of a grant of / the working directory is \
+    "The search for such names ends after cwd_hidden_scan_max_entries. Under the default list it goes into none of the \
+     directories in HOME where toolchains keep what they have fetched, unless a wider write grant reaches them. Of a grant of / the working directory is \
      searched like that; of the rest of the host 50,000 entries or a tenth of that number, if that is more, nearest first, and there only well-known \
      secrets are hidden. A directory that cannot be searched is hidden as a whole. Backend none hides nothing.",
     "In write grants the .git directories that are found stay usable, but what git runs or obeys cannot be written: hooks, config, \
