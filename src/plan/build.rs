@@ -393,18 +393,17 @@ impl<'a> Builder<'a> {
         if !shown.is_empty() {
             self.notes.push(format!("shown although they begin with a dot, since git has the same: {}", all(shown)));
         }
-        if !secret.is_empty() {
-            self.notes
-                .push(format!("tracked by git and hidden as secrets, so that git sees them emptied: {}", all(secret)));
-        }
-        if !changed.is_empty() {
+        let committed = |path: &PathBuf| self.view.write_grants().any(|grant| path.starts_with(grant));
+        let emptied = [
+            (secret, "git tracks these names, which are hidden as secrets"),
+            (changed, "git tracks these hidden names with another content than they have"),
+        ];
+        for (paths, what) in emptied.into_iter().filter(|(paths, _)| !paths.is_empty()) {
             let text = format!(
-                "git tracks these hidden names with another content than they have, so that git sees them emptied and \
-                 'git commit -a' would commit that (--show-hidden NAME shows one): {}",
-                all(changed)
+                "{what}, so that git sees them emptied and 'git commit -a' would commit that (--show-hidden NAME shows one): {}",
+                all(paths)
             );
-            let committed = |path: &PathBuf| self.view.write_grants().any(|grant| path.starts_with(grant));
-            if changed.iter().any(committed) { self.warnings.push(text) } else { self.notes.push(text) }
+            if paths.iter().any(committed) { self.warnings.push(text) } else { self.notes.push(text) }
         }
         for (path, reason) in unread {
             self.notes.push(format!("'{}' was not asked which names it tracks: {reason}", path.display()));
