@@ -292,29 +292,29 @@ fn ordinary_hooks_are_no_trouble() {
 #[test]
 fn a_directory_of_hooks_counts_from_the_git_directory_as_well() {
     let world = clone();
-    outside(&world, "git config core.hooksPath .hk && git config receive.denyCurrentBranch ignore");
-    let run = "mkdir -p .git/.hk && printf '#!/bin/sh\\necho hook ran >&2\\n' >.git/.hk/pre-receive && chmod +x .git/.hk/pre-receive";
+    outside(&world, "git config core.hooksPath hk && git config receive.denyCurrentBranch ignore");
+    let run = "mkdir -p .git/hk && printf '#!/bin/sh\\necho hook ran >&2\\n' >.git/hk/pre-receive && chmod +x .git/hk/pre-receive";
     let push = "git clone -q . ../o/c && cd ../o/c && git commit -q --allow-empty -m x && git push -q origin HEAD:main 2>&1; \
                 cd .. && rm -rf c";
     // The control: such a hook is run.
     outside(&world, run);
     assert!(outside(&world, push).contains("hook ran"));
-    outside(&world, "rm -r .git/.hk");
+    outside(&world, "rm -r .git/hk");
     let done = inside(&world, ["-w", "."], run).done().code(0);
     done.stderr_has("which git on the host would obey, was made during the run");
     assert_eq!(outside(&world, push), "");
-    outside(&world, "rm -r .git/.hk.*");
+    outside(&world, "rm -r .git/hk.*");
     // One that is there.
-    world.script("w/.git/.hk/pre-receive", "#!/bin/sh\n");
-    kept(&world, ".git/.hk/pre-receive");
+    world.script("w/.git/hk/pre-receive", "#!/bin/sh\n");
+    kept(&world, ".git/hk/pre-receive");
     // The data of a worktree, and what they share.
-    outside(&world, "rm -r .git/.hk; git worktree add -q -b topic tree");
-    not_left(&world, ".git/.hk/x");
-    not_left(&world, ".git/worktrees/tree/.hk/x");
+    outside(&world, "rm -r .git/hk; git worktree add -q -b topic tree");
+    not_left(&world, ".git/hk/x");
+    not_left(&world, ".git/worktrees/tree/hk/x");
     // The controls: what is named from the root, and another name.
     inside(&world, ["-w", "."], "mkdir .git/other && echo x >.git/other/x && rm -r .git/other").done().is(0, "", "");
-    outside(&world, "git config core.hooksPath /nowhere/.hk");
-    inside(&world, ["-w", "."], "mkdir .git/.hk && echo x >.git/.hk/x").done().is(0, "", "");
+    outside(&world, "git config core.hooksPath /nowhere/hk");
+    inside(&world, ["-w", "."], "mkdir .git/hk && echo x >.git/hk/x").done().is(0, "", "");
 }
 
 /// Settings that name a file as the directory of hooks: it could become one.

@@ -7,12 +7,12 @@ use std::ffi::OsStr;
 use std::fs::{self, File, Permissions};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
 use nix::errno::Errno;
-use nix::fcntl::{AtFlags, FallocateFlags, fallocate};
+use nix::fcntl::{AtFlags, FallocateFlags, OFlag, fallocate, open};
 use nix::sys::resource::{Resource, getrlimit};
-use nix::sys::stat::{FileStat, fstatat};
+use nix::sys::stat::{FileStat, Mode, fstatat};
 use nix::unistd::{UnlinkatFlags, unlinkat};
 
 use super::way::Way;
@@ -100,13 +100,13 @@ pub fn along(way: &Way, action: impl Fn() -> io::Result<()>) -> io::Result<()> {
     let mut opened = Vec::new();
     // From the top on: each can be reached when those above it are open.
     for met in way.met.iter().filter(|met| !met.link) {
-        let flags = libc::O_PATH | libc::O_DIRECTORY | libc::O_NOFOLLOW;
-        let Ok(directory) = File::options().read(true).custom_flags(flags).open(&met.at) else { break };
-        let open = through(&directory);
-        let mode = fs::metadata(&open).map_or(SEARCH, |found| found.mode() & 0o7777);
+        let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+        let Ok(directory) = open(&met.at, flags, Mode::empty()).map(File::from) else { break };
+        let place = through(&directory);
+        let mode = fs::metadata(&place).map_or(SEARCH, |found| found.mode() & 0o7777);
         // Something else by now is none of our business.
-        let there = fs::read_link(&open).is_ok_and(|path| path == met.at);
-        if there && mode & SEARCH == 0 && fs::set_permissions(&open, Permissions::from_mode(mode | SEARCH)).is_ok() {
+        let there = fs::read_link(&place).is_ok_and(|path| path == met.at);
+        if there && mode & SEARCH == 0 && fs::set_permissions(&place, Permissions::from_mode(mode | SEARCH)).is_ok() {
             opened.push((directory, mode));
         }
     }

@@ -6,11 +6,12 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use nix::fcntl::{FcntlArg, fcntl};
+use nix::fcntl::{FcntlArg, OFlag, fcntl, open};
 use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::sys::stat::Mode;
 use nix::sys::statvfs::{FsFlags, fstatvfs};
 
 use super::fd::SEALS;
@@ -24,7 +25,7 @@ const EXE: &str = "/proc/self/exe";
 /// file has a name. Where there is nothing of all this, the file: nobody gets at it but by the names in `/proc` that a plan
 /// refuses to execute.
 pub fn own() -> io::Result<OwnedFd> {
-    let file = OwnedFd::from(File::options().read(true).custom_flags(libc::O_PATH | libc::O_CLOEXEC).open(EXE)?);
+    let file = at_path(EXE)?;
     if !is_changeable(&file)? {
         return Ok(file);
     }
@@ -79,7 +80,12 @@ fn copy() -> io::Result<OwnedFd> {
     let name = format!("/proc/self/fd/{}", made.as_raw_fd());
     // Asked here: who executes it can only fail.
     nix::unistd::access(name.as_str(), nix::unistd::AccessFlags::X_OK)?;
-    Ok(File::options().read(true).custom_flags(libc::O_PATH | libc::O_CLOEXEC).open(name)?.into())
+    Ok(at_path(&name)?)
+}
+
+/// By `open` itself: the library's options take this flag away where the C library counts it among the modes (musl).
+fn at_path(name: &str) -> nix::Result<OwnedFd> {
+    open(name, OFlag::O_PATH | OFlag::O_CLOEXEC, Mode::empty())
 }
 
 #[cfg(test)]
@@ -109,7 +115,7 @@ mod tests {
 
     #[test]
     fn a_mount_of_its_own_takes_no_change() {
-        let file = File::options().read(true).custom_flags(libc::O_PATH).open(EXE).unwrap().into();
+        let file = at_path(EXE).unwrap();
         // Only root gets one, and not everywhere.
         let Ok(image) = read_only(&file) else { return };
         assert_eq!(chmod(&image).unwrap_err().raw_os_error(), Some(libc::EROFS));
