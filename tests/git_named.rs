@@ -317,6 +317,26 @@ fn a_directory_of_hooks_counts_from_the_git_directory_as_well() {
     inside(&world, ["-w", "."], "mkdir .git/hk && echo x >.git/hk/x").done().is(0, "", "");
 }
 
+/// The data of a submodule that is not checked out, and of a worktree out of sight.
+#[test]
+fn a_directory_of_hooks_counts_where_no_work_tree_is_seen() {
+    let world = clone();
+    outside(
+        &world,
+        "git -c protocol.file.allow=always submodule add -q \"$PWD/../o/repo\" sub && git commit -q -m sub
+         mkdir tools/a tools/b && git -C sub config core.hooksPath \"$PWD/tools/a\" && git submodule -q deinit -f sub
+         git config extensions.worktreeConfig true && git worktree add -q -b topic ../o/away
+         git -C ../o/away config --worktree core.hooksPath \"$PWD/tools/b\"",
+    );
+    for hook in ["tools/a/post-checkout", "tools/b/pre-commit"] {
+        world.script(&format!("w/{hook}"), "#!/bin/sh\n");
+        kept(&world, hook);
+    }
+    // The control: what nothing names.
+    world.write("w/tools/c/x", "x");
+    inside(&world, ["-w", "."], "echo y >>tools/c/x").done().is(0, "", "");
+}
+
 /// Settings that name a file as the directory of hooks: it could become one.
 #[test]
 fn a_file_as_the_directory_of_hooks() {

@@ -120,6 +120,22 @@ fn a_file_that_was_changed_stays_hidden_and_is_told_of() {
     inside(&world, ["-w", "."], "git status --porcelain").done().is(0, "MD .tool.yml\n", "");
 }
 
+/// To git inside it looks removed.
+#[test]
+fn a_submodule_in_a_hidden_directory_is_told_of() {
+    let world = world(INIT);
+    outside(&world, "git init -q ../o/up && git -C ../o/up commit -q --allow-empty -m up");
+    outside(
+        &world,
+        "git -c protocol.file.allow=always submodule --quiet add \"$PWD/../o/up\" .other/plug && git commit -q -m two",
+    );
+    let done = inside(&world, ["-w", "."], "ls .other").done().code(0).stdout("");
+    done.stderr_has("'git commit -a' would commit that").stderr_has(&world.text("w/.other/plug"));
+    inside(&world, ["-w", ".", "--show-hidden", ".other"], "ls .other; git status --porcelain")
+        .done()
+        .is(0, "plug\n", "");
+}
+
 #[test]
 fn secrets_are_hidden_whatever_git_says() {
     let world = world(INIT);

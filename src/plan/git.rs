@@ -163,6 +163,8 @@ impl Builder<'_> {
         for worktree in self.entries(&directory.join("worktrees"))? {
             self.obeyed(&worktree, OBEYED_IN_WORKTREE)?;
             self.not_to_be_made(&worktree, OBEYED_IN_WORKTREE);
+            // Its work tree may be out of sight.
+            self.named_by(&[directory, &worktree], &worktree)?;
         }
         self.modules(&directory.join("modules"), 0)
     }
@@ -214,6 +216,8 @@ impl Builder<'_> {
         for path in self.entries(directory)?.into_iter().filter(|_| depth < DEEPEST) {
             if looks_like_git_directory(&path) {
                 self.git_directory(&path)?;
+                // It may be checked out nowhere.
+                self.named_by(&[&path], &path)?;
             }
             // A name can go on below what somebody has given the look of a git directory.
             if !is_git_directory(&path) {

@@ -43,6 +43,8 @@ struct Stamp {
     /// Bytes on disk, modulo 2³²; 0 when git does not know.
     size: u32,
     hash: Hash,
+    /// A submodule: a directory, which no content shows.
+    submodule: bool,
 }
 
 /// What git names a content by, in either of its object formats.
@@ -57,9 +59,9 @@ enum Hash {
 pub enum State {
     /// The content that git has.
     Same,
-    /// Another.
+    /// Another, or a submodule.
     Changed,
-    /// No regular file, or none at all.
+    /// Neither regular file nor directory, or none at all.
     Gone,
 }
 
@@ -114,8 +116,10 @@ impl Tracked {
             return State::Gone;
         }
         let path = top.join(name);
-        if !fs::symlink_metadata(&path).is_ok_and(|data| data.is_file()) {
-            return State::Gone;
+        match fs::symlink_metadata(&path) {
+            Ok(data) if data.is_dir() && stamp.submodule => return State::Changed,
+            Ok(data) if data.is_file() && !stamp.submodule => {}
+            _ => return State::Gone,
         }
         // What cannot be read cannot be compared.
         if stamp.matches(&path, budget).unwrap_or(false) { State::Same } else { State::Changed }
@@ -201,13 +205,14 @@ fn parse(mut from: impl BufRead, sha256: bool) -> io::Result<Tracked> {
             let padding = 7 - (before + name.len()) % 8;
             from.read_exact(&mut [0; 8][..padding])?;
         }
-        let regular = number(&stat, 24) & 0o17_0000 == 0o10_0000;
-        if regular && has_dot(&name) {
+        let kind = number(&stat, 24) & 0o17_0000;
+        let submodule = kind == 0o16_0000;
+        if (kind == 0o10_0000 || submodule) && has_dot(&name) {
             let proper = !name.split(|byte| *byte == b'/').any(|part| matches!(part, b"" | b"." | b".."));
             if !proper || tracked.names.len() == MOST_NAMES {
                 return Err(malformed());
             }
-            let stamp = Stamp { size: number(&stat, 36), hash };
+            let stamp = Stamp { size: number(&stat, 36), hash, submodule };
             tracked.names.insert(PathBuf::from(OsString::from_vec(name.clone())), stamp);
         }
     }

@@ -46,7 +46,7 @@ fn names(index: &[u8]) -> Option<Vec<String>> {
 }
 
 #[test]
-fn every_version_keeps_regular_files_below_a_dot() {
+fn every_version_keeps_files_and_submodules_below_a_dot() {
     let long = [b"z/".as_slice(), &[b'x'; 300], b"/.y"].concat();
     let all: &[(&[u8], u32)] = &[
         (b".a", FILE),
@@ -63,10 +63,14 @@ fn every_version_keeps_regular_files_below_a_dot() {
     ];
     let long = String::from_utf8(long.clone()).unwrap();
     for version in 2..=4 {
-        assert_eq!(names(&index(version, all)).unwrap(), [".a", ".d/x", ".d/y", "sub/.b", &long, "zz/.c"], "{version}");
+        assert_eq!(
+            names(&index(version, all)).unwrap(),
+            [".a", ".d/x", ".d/y", ".module", "sub/.b", &long, "zz/.c"],
+            "{version}"
+        );
     }
     let tracked = parse(&index(2, all)[..], false).unwrap();
-    assert_eq!(tracked.names[Path::new(".a")], Stamp { size: 7, hash: Hash::Sha1([0xab; 20]) });
+    assert_eq!(tracked.names[Path::new(".a")], Stamp { size: 7, hash: Hash::Sha1([0xab; 20]), submodule: false });
     let below: Vec<_> = tracked.below(Path::new(".d")).collect();
     assert_eq!(below, [Path::new(".d/x"), Path::new(".d/y")]);
     assert_eq!(tracked.below(Path::new(".")).count(), 0);
@@ -142,7 +146,7 @@ fn the_same_content_and_no_other() {
     let sha256 = "2cf8d83d9ee29543b34a87727421fdecb7e3f3a183d337639025de576db9ebb4";
     let sha256 = Hash::Sha256(hex(sha256).try_into().unwrap());
     for hash in [sha1, sha256] {
-        let stamp = |size| Stamp { size, hash: hash.clone() };
+        let stamp = |size| Stamp { size, hash: hash.clone(), submodule: false };
         let names = [".d/f", ".d/l", ".d/fifo", ".l/f", ".d/none"].map(|name| (PathBuf::from(name), stamp(6)));
         let mut tracked = Tracked { names: names.into_iter().collect() };
         let state =
