@@ -59,7 +59,7 @@ ioctl.TIOCLINUX 16 29 EPERM 0 0x541c 0
 ioctl.TIOCSTI_high 16 29 EPERM 0 0x100005412 0
 '
 # Prints `name error` of each call, in a process of its own: one that goes through may do anything.
-attempt='use strict; use Errno; my $column = shift;
+attempt='my $column = shift;
     for (grep { /\S/ } split /\n/, shift) {
         my ($name, @rest) = split; my $number = $rest[$column - 2];
         my @words = map { $_ =~ /^0x/ ? hex : $_ + 0 } @rest[3 .. $#rest];
