@@ -333,6 +333,8 @@ fn hint(look: &Look, deciding: &Deciding, exists: bool, writable: Option<bool>, 
     match deciding.rule {
         "no-view" | "own-proc" | "own-dev" => None,
         "mask" | "deny-socket" if !shown => Some("leave that rule out".into()),
+        // Nobody's rule: what git obeys is protected unasked, and a grant of the very place lifts that.
+        "protect" if deciding.given.is_empty() => Some(format!("-w {path} lets it be written")),
         "protect" => Some("leave that rule out to let it be written".into()),
         "hidden-name" => {
             let name = deciding.at.as_deref().and_then(|at| Path::new(at).file_name()).unwrap_or_default();

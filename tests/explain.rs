@@ -328,3 +328,19 @@ fn the_command_line() {
     // A policy that cannot be carried out is one here, too.
     world.run(["-r", "nope", "--explain", "."]).done().refused(125, &["'nope'", "no such file"]);
 }
+
+/// What protects git's settings was asked for by nobody: the remedy is a grant, and it is one.
+#[test]
+fn the_remedy_for_what_git_obeys_works() {
+    let world = World::new();
+    world.call("git", ["init", "-q", "."]).done().code(0);
+    let hint = format!("-w {} lets it be written", world.text("w/.git/config"));
+    world.run(["-w", ".", "--explain", ".git/config"]).done().code(0).stdout_has(&hint);
+    let change = "echo '# x' >>.git/config";
+    world.sh(["-w", "."], change).done().stderr_has("Read-only file system");
+    world.sh(["-w", ".", "-w", ".git/config"], change).done().is(0, "", "");
+    // A rule that somebody gave can be left out.
+    world.write("w/f", "x");
+    let done = world.run(["-w", ".", "--protect", "f", "--explain", "f"]).done().code(0);
+    done.stdout_has("leave that rule out to let it be written");
+}
