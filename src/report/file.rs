@@ -225,11 +225,20 @@ pub(super) fn way_of(file: &File) -> Option<Way> {
 
 /// An error when `path` does not lead to what now has `name`: whoever reads there would read something else.
 fn arrived(directory: &OwnedFd, name: &OsStr, path: &Path) -> io::Result<()> {
-    let ours = fstatat(directory, name, AtFlags::AT_SYMLINK_NOFOLLOW)?;
-    match fs::metadata(path) {
-        Ok(found) if (found.dev(), found.ino()) == (ours.st_dev, ours.st_ino) => Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Err(error),
-        _ => Err(io::Error::other("the path leads elsewhere by now")),
+    let identity = || fstatat(directory, name, AtFlags::AT_SYMLINK_NOFOLLOW).map(|found| (found.st_dev, found.st_ino));
+    let mut ours = identity()?;
+    loop {
+        match fs::metadata(path) {
+            Ok(found) if (found.dev(), found.ino()) == ours => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Err(error),
+            _ => {}
+        }
+        // Another run may have given the name to its own result between the two looks.
+        let now = identity()?;
+        if now == ours {
+            return Err(io::Error::other("the path leads elsewhere by now"));
+        }
+        ours = now;
     }
 }
 
@@ -347,5 +356,40 @@ pub(super) fn wait_for_room(file: &File) -> io::Result<()> {
             Ok(_) => return Ok(()),
             Err(errno) => return Err(errno.into()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn a_name_that_others_give_away_all_the_time_is_still_the_place() {
+        let top = tempfile::tempdir().unwrap();
+        let (place, elsewhere) = (top.path().join("place"), top.path().join("elsewhere"));
+        for directory in [&place, &elsewhere] {
+            fs::create_dir(directory).unwrap();
+            fs::write(directory.join("r"), "").unwrap();
+        }
+        let open = OwnedFd::from(File::open(&place).unwrap());
+        let over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    fs::write(place.join("new"), "").unwrap();
+                    fs::rename(place.join("new"), place.join("r")).unwrap();
+                }
+            });
+            let results: Vec<_> = (0..20_000)
+                .map(|_| arrived(&open, OsStr::new("r"), &place.join("r")).map_err(|e| e.to_string()))
+                .collect();
+            over.store(true, Ordering::Relaxed);
+            assert_eq!(results.into_iter().find(Result::is_err), None);
+        });
+        // The control: another file is another place.
+        assert!(arrived(&open, OsStr::new("r"), &elsewhere.join("r")).is_err());
     }
 }
