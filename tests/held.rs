@@ -112,25 +112,34 @@ fn a_disk_that_the_command_fills_has_room_for_it_or_nothing_of_the_commands() {
     }
 }
 
+/// What is written under it would be there for ever where the launcher is killed.
 #[test]
-fn words_of_the_command_under_a_second_name_do_not_outlive_a_failure() {
-    if !is_root() {
-        return eprintln!("only root can mount: not tried");
-    }
+fn an_old_result_with_a_second_name_is_refused() {
     let world = World::new();
-    let disk = world.dir("disk");
-    let outside = "mount -t tmpfs -o size=8k,mode=777 none \"$1\" && cd \"$1\" && : >r && ln r s && shift && \"$@\"; \
-        s=$?; ls; exit $s";
-    let (disk, program) = (disk.to_str().expect("text"), program());
-    let mut words = vec!["-m", "--propagation", "private", "sh", "-c", outside, "_", disk];
-    words.extend([program.to_str().expect("text"), "-b", "bwrap", "-w", ".", "--capture", "--result", "r", "--"]);
-    words.extend(["sh", "-c", "echo forged >s; head -c 20000 /dev/zero"]);
-    world.call("unshare", words).done().code(0).stdout("s\n").stderr_has("no space left on device");
+    for (result, link) in [("r", "w/s"), ("../r", "w/s"), ("r", "s")] {
+        let old = world.write(&format!("w/{result}"), "old");
+        fs::hard_link(&old, world.path(link)).expect("link");
+        let run = |options: &[&str]| {
+            let options = ["-b", "bwrap", "--result", result].into_iter().chain(options.iter().copied());
+            world.sh(options, "echo forged >s; true").done()
+        };
+        run(&["-w", "."]).stderr_has("remove it first").refused(125, &["second name"]);
+        assert_eq!(world.read(link), "old", "{result}");
+        // The controls: nobody can write it, or it has one name.
+        run(&["-q"]).code(0);
+        assert_eq!(world.read(link), "old", "{result}");
+        fs::remove_file(world.path(link)).expect("remove");
+        run(&["-w", "."]).code(0);
+        assert_eq!(told(&object(&world, &format!("w/{result}"))), json!(["exited", 0, null, null]));
+        for made in [&old, &world.path("w/s")] {
+            let _gone = fs::remove_file(made);
+        }
+    }
 }
 
 /// What cannot be looked at without permissions is looked at with them.
 #[test]
-fn a_closed_directory_keeps_no_words_of_the_command() {
+fn what_was_there_stays_in_a_directory_that_is_closed_and_full() {
     if !is_root() {
         return eprintln!("only root can mount: not tried");
     }
@@ -138,34 +147,17 @@ fn a_closed_directory_keeps_no_words_of_the_command() {
     let disk = world.dir("disk");
     // Root would not notice that the directory is closed.
     for user in ["0", "65534"] {
-        for (script, old) in [
-            ("echo forged >s; cat /dev/zero >fill; head -c 400000 /dev/urandom; chmod 0 .; exit 7", "forged"),
-            ("cat /dev/zero >fill; head -c 400000 /dev/urandom; chmod 0 .; exit 7", "old"),
-        ] {
-            let outside = format!(
-                "mount -t tmpfs -o size=600k,mode=777,uid={user} none \"$1\" && cd \"$1\" && echo old >r && ln r s && \
-                 chown {user} r && shift && setpriv --reuid {user} --clear-groups \"$@\" >/dev/null; s=$?; cat r; exit $s"
-            );
-            let (disk, program) = (disk.to_str().expect("text"), program());
-            let mut words = vec!["-m", "--propagation", "private", "sh", "-c", &outside, "_", disk];
-            words.extend([
-                program.to_str().expect("text"),
-                "-b",
-                "bwrap",
-                "-w",
-                ".",
-                "--capture",
-                "--result",
-                "r",
-                "--",
-            ]);
-            words.extend(["sh", "-c", script]);
-            let done = world.call("unshare", words).done().code(7).stderr_has("no space left on device");
-            let left = String::from_utf8_lossy(&done.stdout);
-            assert!(!left.contains("forged"), "{user} {left}");
-            // The control: what was there before and is as it was stays.
-            assert_eq!(left.ends_with("old\n"), old == "old", "{user}");
-        }
+        let script = "cat /dev/zero >fill; head -c 400000 /dev/urandom; chmod 0 .; exit 7";
+        let outside = format!(
+            "mount -t tmpfs -o size=600k,mode=777,uid={user} none \"$1\" && cd \"$1\" && echo old >r && \
+             chown {user} r && shift && setpriv --reuid {user} --clear-groups \"$@\" >/dev/null; s=$?; cat r; exit $s"
+        );
+        let (disk, program) = (disk.to_str().expect("text"), program());
+        let mut words = vec!["-m", "--propagation", "private", "sh", "-c", &outside, "_", disk];
+        words.extend([program.to_str().expect("text"), "-b", "bwrap", "-w", ".", "--capture", "--result", "r", "--"]);
+        words.extend(["sh", "-c", script]);
+        // What was there before and is as it was stays.
+        world.call("unshare", words).done().code(7).stderr_has("no space left on device").stdout("old\n");
     }
 }
 

@@ -51,7 +51,8 @@ impl Found {
             }
             Self::Writable(at) => error.hint(format!("--protect '{}' forbids that", at.display())),
             Self::Fifo(at) => error.hint(format!("--mask '{}' hides it from the command", at.display())),
-            Self::Renamed { link: true, .. } | Self::Linked | Self::Open(_) => error,
+            Self::Linked => error.hint("remove it first, or name another one"),
+            Self::Renamed { link: true, .. } | Self::Open(_) => error,
         }
     }
 
@@ -86,6 +87,11 @@ pub fn check(plan: &Plan, way: Option<&Way>, written: Option<&File>, streams: &[
     }
     if let Some(met) = way.iter().flat_map(|way| &way.met).find(|met| plan.lets_rename(&met.at)) {
         return Err(Found::Renamed { at: met.at.clone(), link: met.link });
+    }
+    // Until it is replaced a reader takes it for what it was; that is for ever, where we are killed.
+    let old = way.and_then(|way| way.found.as_ref()).filter(|_| written.is_none());
+    if old.is_some_and(|old| old.nlink() > 1) && plan.writable().next().is_some() {
+        return Err(Found::Linked);
     }
     let Some((file, data)) = written else { return Ok(()) };
     let kind = data.file_type();

@@ -28,7 +28,7 @@ const INTRODUCTION: &str = "--result and --result-fd write one JSON object, --au
     beforehand; one that is a symbolic link is replaced where it leads; a FIFO or a device is written. COMMAND cannot write a \
     result or a log: refused before the start are a directory or link on the way to FILE that COMMAND could put something else in \
     place of (FILE itself may lie in a directory of a --write grant, which nobody inside can move), a FIFO that it sees, a log or an \
-    open file that it could write or that has a second name, one that --keep-fd or, for a log, a standard stream gives to it, and what \
+    open file that it could write, either or an older FILE with a second name where it may write anything, one that --keep-fd or, for a log, a standard stream gives to it, and what \
     another user left in a directory for everybody such as /tmp. Under 'none' nothing of the kind is held; where FILE leads \
     elsewhere at the end is said. Standard output and standard error go through sandbox-run, to be counted, where they are \
     pipes or stream sockets; files and terminals stay those of COMMAND. What COMMAND leaves running under 'none' writes on when \
