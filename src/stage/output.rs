@@ -3,40 +3,29 @@
 //! Never waits: whoever reads what we pass on may be slow, and signals and the clock must not wait for that. Memory is
 //! bounded by one buffer for each stream, or by the size of what is to be kept.
 
+mod ending;
+mod install;
 mod kept;
 mod relay;
+mod sink;
 
 use std::fs::File;
-use std::io::{self, Read, Seek, Write};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::io::{self, Read};
+use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::time::Duration;
 
 use nix::errno::Errno;
-use nix::fcntl::{OFlag, SpliceFFlags, splice};
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::socket::sockopt::SockType as SockTypeOption;
-use nix::sys::socket::{MsgFlags, SockType, getsockopt, send};
-use nix::sys::termios::tcgetsid;
-use nix::unistd::getsid;
+use nix::fcntl::{SpliceFFlags, splice};
+use nix::poll::{PollFd, PollFlags};
 
 use kept::Kept;
-
-use super::account::Written;
-use crate::plan::Plan;
-use crate::policy::limits::OutputOverflow;
-
-/// How much is kept when nobody said how much: 10 MiB.
-const DEFAULT_KEPT: u64 = 10 << 20;
+use sink::{Sink, is_readable};
 
 /// The most that is read at once.
 const CHUNK: usize = 64 << 10;
 
 /// The most that is moved for one stream before the others, signals and clocks have their turn.
 const TURN: u32 = 32;
-
-/// The longest that one write to a device may take.
-const WAIT: Duration = Duration::from_millis(20);
 
 /// How long to wait for a slow reader, or for a writer that we cannot end, once the run is over.
 pub const PATIENCE: Duration = Duration::from_millis(200);
@@ -104,104 +93,7 @@ struct Stream {
     waits: bool,
 }
 
-/// Where a stream leads.
-#[derive(Debug)]
-enum Sink {
-    /// Moved by the kernel without waiting, whatever mode the pipe is in for others.
-    Pipe(File),
-    Socket(File),
-    /// A file, which has always room, or a device in a mode of its own. A file has a greatest size.
-    Other(File, Option<u64>),
-    /// A device that would make us wait.
-    Waiting(File),
-    /// Kept in memory.
-    Kept,
-    /// Closed.
-    Gone,
-}
-
 impl Output {
-    /// Puts pipes into the target's `streams` where something is to be done with what comes through; `None` if nothing is.
-    pub fn install(plan: &Plan, wish: Wish, streams: &mut [Option<OwnedFd>; 3]) -> io::Result<Option<Self>> {
-        let limit = plan.limits.max_output;
-        let needed = limit.is_some() || wish.capture;
-        if !needed && !wish.count {
-            return Ok(None);
-        }
-        let [_, stdout, stderr] = streams;
-        let same = match (&stdout, &stderr) {
-            (Some(stdout), Some(stderr)) => !wish.capture && same_file(stdout, stderr)?,
-            _ => false,
-        };
-        // Two pipes would lose the order, and one the counts.
-        if same && !needed {
-            return Ok(None);
-        }
-        let mut output = Self {
-            streams: Vec::new(),
-            measured: Vec::new(),
-            limit: if wish.capture { None } else { limit },
-            kill: plan.limits.overflow == OutputOverflow::Kill,
-            passed: 0,
-            over: false,
-            lost: false,
-            largest: plan.limits.max_file_size,
-            too_large: false,
-            kept: wish.capture.then(|| Kept::new(limit.unwrap_or(DEFAULT_KEPT))),
-            buffer: vec![0; CHUNK],
-            merged: same,
-            relayed: !needed,
-        };
-        if let Some(stream) = stdout {
-            output.redirect(0, stream, needed, wish.capture)?;
-        }
-        match (stdout, stderr) {
-            (Some(stdout), Some(stderr)) if same => *stderr = stdout.try_clone()?,
-            (_, Some(stream)) => output.redirect(1, stream, needed, wish.capture)?,
-            (_, None) => {}
-        }
-        Ok(Some(output))
-    }
-
-    fn redirect(&mut self, index: usize, stream: &mut OwnedFd, needed: bool, capture: bool) -> io::Result<()> {
-        if !needed {
-            let mut file = File::from(stream.try_clone()?);
-            let kind = file.metadata()?.file_type();
-            if kind.is_file() {
-                // Others may append as well, and then nothing tells whose bytes they were.
-                if !is_appended(&file) {
-                    let start = file.stream_position()?;
-                    self.measured.push(Measured { index, file, start, end: None });
-                }
-                return Ok(());
-            }
-            // Of a socket that keeps messages apart we would make one that does not.
-            let socket = || getsockopt(&file, SockTypeOption).is_ok_and(|kind| kind == SockType::Stream);
-            let stream_like = kind.is_fifo() || kind.is_socket() && socket();
-            if !stream_like {
-                return Ok(());
-            }
-        }
-        let (ours, theirs) = nix::unistd::pipe2(OFlag::O_CLOEXEC)?;
-        let flags = OFlag::from_bits_truncate(nix::fcntl::fcntl(&ours, nix::fcntl::FcntlArg::F_GETFL)?);
-        // Only our end: the target's has another open file behind it.
-        nix::fcntl::fcntl(&ours, nix::fcntl::FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK))?;
-        let stream = std::mem::replace(stream, theirs);
-        let sink = if capture { Sink::Kept } else { Sink::of(stream, self.largest)? };
-        let source = Some(File::from(ours));
-        self.streams.push(Stream {
-            index,
-            source,
-            sink,
-            written: 0,
-            in_time: None,
-            last: false,
-            pending: Vec::new(),
-            waits: false,
-        });
-        Ok(())
-    }
-
     /// Descriptors that a copy of this process must let go of: with them nobody would see the end of a stream.
     #[must_use]
     pub fn descriptors(&self) -> Vec<RawFd> {
@@ -329,106 +221,6 @@ impl Output {
     pub fn ends_the_run(&self) -> bool {
         self.over && self.kill
     }
-
-    /// The run is over, and somebody may still hold the other end, whom nobody waits for: what he writes from now on does not
-    /// count.
-    pub fn end_run(&mut self) {
-        for stream in &mut self.streams {
-            let unread = stream.source.as_ref().and_then(|source| crate::sys::fd::unread(source.as_fd()).ok());
-            stream.in_time = Some(stream.written + unread.unwrap_or(0));
-        }
-        for measured in &mut self.measured {
-            measured.end = measured.file.stream_position().ok();
-        }
-    }
-
-    /// Nobody inside is left: what there is to read now is the last. Somebody outside may hold the other end, which the target
-    /// can have given to him, and is not waited for.
-    pub fn end_writers(&mut self) {
-        self.end_run();
-        for stream in &mut self.streams {
-            stream.last = true;
-        }
-    }
-
-    /// Whether there is nothing left to pass on. `alive` says that somebody may still hold the other end, whom nobody waits
-    /// for: then only what is there already counts.
-    #[must_use]
-    pub fn is_done(&self, alive: bool) -> bool {
-        if alive && self.relayed {
-            let late = |stream: &Stream| stream.in_time.is_some_and(|in_time| stream.written >= in_time);
-            // Where somebody outlives the run, whoever reads may take the time it takes: a process of its own waits for both.
-            let left = |source: &File| !events(source.as_fd(), PollFlags::POLLIN).contains(PollFlags::POLLHUP);
-            return self.streams.iter().all(|stream| match &stream.source {
-                Some(source) if stream.waits => left(source),
-                source => stream.pending.is_empty() && (source.is_none() || late(stream)),
-            });
-        }
-        let waiting = self.streams.iter().any(|stream| stream.waits || !stream.pending.is_empty());
-        let open = self.streams.iter().any(|stream| stream.source.is_some());
-        !waiting && (!open || alive && !self.is_readable())
-    }
-
-    /// Nobody reads, and there is no more time: counts what is there, says so, and lets go of it.
-    pub fn abandon(&mut self) {
-        // More than a pipe holds: a writer that is still there must not keep us.
-        const MOST: usize = 1 << 20;
-        let mut lost = 0;
-        for stream in &mut self.streams {
-            lost += stream.pending.len();
-            let Some(source) = &mut stream.source else { continue };
-            let mut read_so_far = 0;
-            let bound = |written: u64| match stream.in_time.filter(|_| stream.last) {
-                Some(in_time) => usize::try_from(in_time.saturating_sub(written)).unwrap_or(usize::MAX).min(CHUNK),
-                None => CHUNK,
-            };
-            while let Ok(read @ 1..) = source.read(&mut self.buffer[..bound(stream.written)]) {
-                stream.written += read as u64;
-                lost += read;
-                read_so_far += read;
-                if read_so_far >= MOST {
-                    break;
-                }
-            }
-            stream.pending.clear();
-            stream.end();
-        }
-        if lost > 0 {
-            self.lost = true;
-            tracing::warn!("output is cut: {lost} bytes were not read by anybody in time");
-        }
-    }
-
-    fn is_readable(&self) -> bool {
-        self.streams.iter().filter_map(|stream| stream.source.as_ref()).any(|source| is_readable(source.as_fd()))
-    }
-
-    /// What came through. Says once, after the data, that some is missing.
-    #[must_use]
-    pub fn finish(self) -> Written {
-        let counted = |index| {
-            let passed = self.streams.iter().find(|stream| stream.index == index);
-            let passed = passed.map(|stream| stream.in_time.unwrap_or(stream.written));
-            let measured = self.measured.iter().find(|measured| measured.index == index);
-            passed.or_else(|| {
-                let Measured { file, start, end, .. } = measured?;
-                end.or((&*file).stream_position().ok()).map(|end| end.saturating_sub(*start))
-            })
-        };
-        let limit = self.kept.as_ref().map(|kept| kept.most).or(self.limit);
-        if let Some(limit) = limit.filter(|_| self.over && !self.kill) {
-            let what = if self.kept.is_some() { "kept" } else { "passed on" };
-            tracing::warn!("output is cut: {limit} bytes are {what} (--max-output)");
-        }
-        Written {
-            stdout: counted(0),
-            stderr: if self.merged { None } else { counted(1) },
-            truncated: self.over || self.lost,
-            over: self.over,
-            too_large: self.too_large,
-            captured: self.kept.map(|kept| kept.bytes),
-        }
-    }
 }
 
 impl Stream {
@@ -464,99 +256,4 @@ impl Stream {
         self.waits = false;
         Ok(true)
     }
-}
-
-impl Sink {
-    fn of(stream: OwnedFd, largest: Option<u64>) -> io::Result<Self> {
-        let file = File::from(stream);
-        let kind = file.metadata()?.file_type();
-        if kind.is_fifo() {
-            return Ok(Self::Pipe(file));
-        }
-        if kind.is_socket() {
-            return Ok(Self::Socket(file));
-        }
-        if kind.is_char_device() {
-            // The mode belongs to everybody who has this terminal open; opened anew it is ours alone.
-            let number = file.as_raw_fd();
-            let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
-            let open = |path: &str| File::options().write(true).custom_flags(flags).open(path);
-            let again = open(&format!("/proc/self/fd/{number}"));
-            // A terminal that was handed to us by somebody else cannot be opened by its name, but by this one.
-            let own = || tcgetsid(&file).is_ok_and(|session| Ok(session) == getsid(None));
-            return Ok(match again {
-                Ok(again) => Self::Other(again, None),
-                Err(_) if own() => open("/dev/tty").map_or(Self::Waiting(file), |again| Self::Other(again, None)),
-                Err(_) => Self::Waiting(file),
-            });
-        }
-        Ok(Self::Other(file, largest.filter(|_| kind.is_file())))
-    }
-
-    fn file(&self) -> Option<&File> {
-        match self {
-            Self::Pipe(file) | Self::Socket(file) | Self::Other(file, _) | Self::Waiting(file) => Some(file),
-            Self::Kept | Self::Gone => None,
-        }
-    }
-
-    /// Nothing to do for now, or an error when nobody is there any more to pass anything on to.
-    fn is_wanted(&self) -> io::Result<bool> {
-        let gone = PollFlags::POLLERR | PollFlags::POLLHUP;
-        match self.file() {
-            Some(file) if events(file.as_fd(), PollFlags::empty()).intersects(gone) => {
-                Err(io::ErrorKind::BrokenPipe.into())
-            }
-            _ => Ok(false),
-        }
-    }
-
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Self::Socket(file) => Ok(send(file.as_raw_fd(), bytes, MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL)?),
-            Self::Other(file, Some(largest)) => {
-                let at = if is_appended(file) { file.metadata()?.len() } else { file.stream_position()? };
-                let room = usize::try_from(largest.saturating_sub(at)).unwrap_or(usize::MAX);
-                if room == 0 {
-                    return Err(io::Error::from_raw_os_error(libc::EFBIG));
-                }
-                file.write(&bytes[..bytes.len().min(room)])
-            }
-            Self::Waiting(file) => {
-                if events(file.as_fd(), PollFlags::POLLOUT).is_empty() {
-                    return Err(io::ErrorKind::WouldBlock.into());
-                }
-                let written = crate::sys::signals::bounded(WAIT, || file.write(&bytes[..bytes.len().min(512)]));
-                written.map_err(|error| match error.kind() {
-                    io::ErrorKind::Interrupted => io::ErrorKind::WouldBlock.into(),
-                    _ => error,
-                })
-            }
-            Self::Pipe(file) | Self::Other(file, None) => file.write(bytes),
-            Self::Kept | Self::Gone => Ok(bytes.len()),
-        }
-    }
-}
-
-fn same_file(a: &OwnedFd, b: &OwnedFd) -> io::Result<bool> {
-    let [a, b] = [File::from(a.try_clone()?).metadata()?, File::from(b.try_clone()?).metadata()?];
-    Ok((a.dev(), a.ino()) == (b.dev(), b.ino()))
-}
-
-fn is_appended(file: &File) -> bool {
-    let flags = nix::fcntl::fcntl(file, nix::fcntl::FcntlArg::F_GETFL);
-    flags.is_ok_and(|flags| OFlag::from_bits_truncate(flags).contains(OFlag::O_APPEND))
-}
-
-fn events(fd: BorrowedFd, wanted: PollFlags) -> PollFlags {
-    let mut polled = [PollFd::new(fd, wanted)];
-    match poll(&mut polled, PollTimeout::ZERO) {
-        Ok(_) => polled[0].revents().unwrap_or(PollFlags::empty()),
-        Err(_) => PollFlags::empty(),
-    }
-}
-
-/// Whether there is something to read, or the end.
-fn is_readable(fd: BorrowedFd) -> bool {
-    !events(fd, PollFlags::POLLIN).is_empty()
 }

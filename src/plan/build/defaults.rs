@@ -1,0 +1,160 @@
+//! What every view holds without anybody asking: system files, the working directory, a private home, `/proc`, `/dev`, `/tmp`.
+//!
+//! Adds nothing where a rule that was written speaks already.
+
+use std::path::Path;
+
+use super::super::base;
+use super::super::links::{walk, walk_from};
+use super::super::secrets;
+use super::super::view::{FileKind, Own, Rule};
+use super::place::place;
+use super::{Builder, reserved};
+use crate::error::{Error, Kind, Result};
+
+/// Up to this size a system file is copied into the view instead of being mounted there, in bytes.
+const SMALL: u64 = 64 << 10;
+
+fn readable(path: &Path) -> bool {
+    nix::unistd::access(path, nix::unistd::AccessFlags::R_OK).is_ok()
+}
+
+impl Builder<'_> {
+    /// What is there without anybody asking.
+    pub fn defaults(&mut self) -> Result<()> {
+        self.system();
+        let places = self.secrets.places();
+        self.start_directory(&places)?;
+        self.home();
+        for place in &places {
+            let shown = self.view.decides(&place.end).is_some_and(|(at, _)| at != place.end);
+            if shown && self.view.shows(&place.end) {
+                self.view.add(&place.end, Rule::Secret, place.kind);
+            }
+        }
+        for (at, own) in [("/proc", Own::Proc), ("/dev", Own::Dev), ("/dev/shm", Own::Shared), ("/tmp", Own::Shared)] {
+            self.view.add(Path::new(at), Rule::Own(own), FileKind::Directory);
+        }
+        if nix::unistd::getuid().is_root() {
+            for path in base::MACHINE.iter().map(Path::new) {
+                if let Ok(metadata) = std::fs::symlink_metadata(path) {
+                    let rule = Rule::System { from: path.to_owned(), small: false };
+                    self.view.add(path, rule, FileKind::of(&metadata));
+                }
+            }
+        }
+        for path in base::CALLERS.iter().map(Path::new) {
+            if std::fs::symlink_metadata(path).is_ok() {
+                self.view.add(path, Rule::Own(Own::Nothing), FileKind::File);
+            }
+        }
+        if !self.view.shows(Path::new("/var/tmp")) {
+            self.view.add(Path::new("/var/tmp"), Rule::Own(Own::SecondTmp), FileKind::Directory);
+        }
+        Ok(())
+    }
+
+    /// System directories and the short list from `/etc`, where no rule speaks of them.
+    fn system(&mut self) {
+        for name in base::SYSTEM {
+            self.system_entry(Path::new("/"), name);
+        }
+        if let Ok(etc) = walk(Path::new("/etc")) {
+            for name in base::ETC {
+                self.system_entry(&etc.end, name);
+            }
+        }
+    }
+
+    /// `name` below `directory`, which names no link.
+    fn system_entry(&mut self, directory: &Path, name: &str) {
+        let at = directory.join(name);
+        if self.view.decides(&at).is_some() {
+            return;
+        }
+        let Ok(found) = walk_from(directory, Path::new(name)) else { return };
+        match found.links.first() {
+            Some(link) if link.at == at && self.view.shows(&found.end) => {
+                self.view.add(&at, Rule::Link { text: link.text.clone() }, FileKind::File);
+            }
+            _ => {
+                // Each mount costs bubblewrap a look at all the others.
+                let small = found.metadata.is_file() && found.metadata.len() <= SMALL && readable(&found.end);
+                self.view.add(&at, Rule::System { from: found.end, small }, FileKind::of(&found.metadata));
+            }
+        }
+    }
+
+    /// The working directory, read-only, unless a rule speaks of it.
+    fn start_directory(&mut self, secrets: &[secrets::Place]) -> Result<()> {
+        let workdir = self.workdir;
+        if let Some(place) =
+            secrets.iter().find(|place| workdir.starts_with(&place.end) && !self.typed_below(&place.end, workdir))
+        {
+            return Err(Error::text(
+                Kind::Policy,
+                format!(
+                    "cannot start in directory '{}': '{}' holds {} and is not shown by default",
+                    workdir.display(),
+                    place.end.display(),
+                    place.what
+                ),
+            )
+            .hint(format!("--read '{}' shows it, -C DIR starts elsewhere", workdir.display())));
+        }
+        if let Some(at) = self.view.hidden_by(workdir) {
+            return Err(Error::text(
+                Kind::Policy,
+                format!(
+                    "cannot start in directory '{}': it is hidden by the mask on '{}'",
+                    workdir.display(),
+                    at.display()
+                ),
+            )
+            .hint(if at == workdir {
+                "-C DIR starts elsewhere".to_owned()
+            } else {
+                format!("-C DIR starts elsewhere, --read '{}' shows it", workdir.display())
+            }));
+        }
+        let own = ["/", "/tmp", "/var/tmp"].iter().any(|path| workdir == Path::new(path)) || reserved(workdir);
+        if !own && !self.view.shows(workdir) {
+            self.view.add(workdir, Rule::Workdir, FileKind::Directory);
+        }
+        Ok(())
+    }
+
+    /// Whether a rule shows `path`, in a place of secrets, or something below that place that it lies in.
+    fn typed_below(&self, place: &Path, path: &Path) -> bool {
+        self.view.decides(path).is_some_and(|(at, _)| at.starts_with(place))
+    }
+
+    /// A private home, unless a grant or the working directory shows the real one.
+    fn home(&mut self) {
+        let Some(home) = &self.host.home else { return };
+        let (end, links, exists) = match walk(home) {
+            Ok(found) if found.metadata.is_dir() => (found.end, found.links, true),
+            Ok(_) => return self.notes.push(format!("HOME, '{}', is not a directory", home.display())),
+            Err(_) => match place(home) {
+                Ok(place) => (place.path, place.links, false),
+                Err(reason) => return self.notes.push(format!("no private HOME, '{}': {reason}", home.display())),
+            },
+        };
+        let taken = end == Path::new("/") || end == Path::new("/tmp") || reserved(&end);
+        let decided = match self.view.decides(&end) {
+            None => false,
+            Some((at, Rule::Workdir)) => at == end || !exists,
+            Some(_) => true,
+        };
+        if !taken && !decided {
+            self.links(&links);
+            self.view.add(&end, Rule::Own(Own::Home), FileKind::Directory);
+        }
+    }
+
+    /// The terminal that the target shares with us, under the one name that programs find it by: `/dev/pts` is its own.
+    pub fn terminal(&mut self, device: &Path) {
+        let rule = Rule::System { from: device.to_owned(), small: false };
+        self.view.add(Path::new("/dev/console"), rule, FileKind::File);
+    }
+}
