@@ -4,6 +4,7 @@
 
 use std::ffi::OsString;
 use std::io::{self, Write};
+use std::os::unix::fs::FileTypeExt;
 
 use nix::sys::signal::Signal;
 
@@ -94,11 +95,10 @@ fn may_wait(sources: &Sources, asked: &Asked, host: &Host) -> bool {
         EnvWord::File(path) => Some(path.as_path()),
         EnvWord::Rule(_) => None,
     });
-    let mut files = policy.into_iter().chain(variables).chain(asked.files());
-    files.any(|path| {
-        let found = report::expand(path, host).ok().and_then(|path| std::fs::metadata(path).ok());
-        found.is_some_and(|metadata| !metadata.is_file())
-    })
+    let found = |path| report::expand(path, host).ok().and_then(|path| std::fs::metadata(path).ok());
+    policy.into_iter().chain(variables).any(|path| found(path).is_some_and(|found| !found.is_file()))
+        // A FIFO of these is opened in the end.
+        || asked.files().any(|path| found(path).is_some_and(|found| !found.is_file() && !found.file_type().is_fifo()))
 }
 
 /// Says what is wrong with the command line, also where the run was to be reported.

@@ -6,7 +6,7 @@
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsRawFd, RawFd};
-use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::Duration;
 
@@ -65,6 +65,12 @@ impl Log {
         self.file.as_raw_fd()
     }
 
+    /// Whether adding to it could be adding to something else: a link is on the way, or the file has a second name.
+    pub fn may_be_another(&self) -> bool {
+        self.way.as_ref().is_some_and(|way| way.detour().is_some())
+            || self.file.metadata().is_ok_and(|found| found.is_file() && found.nlink() > 1)
+    }
+
     /// Adds one line, by one write.
     pub fn append(mut self, line: &[u8]) -> io::Result<()> {
         let mut bytes = Vec::new();
@@ -94,6 +100,8 @@ impl Log {
         let Ok(reader) = File::open(format!("/proc/self/fd/{}", self.number())) else { return false };
         let mut length = None;
         for _ in 0..ROUNDS {
+            // Writes nothing, but waits until a write that is under way has ended: half of one can be seen before.
+            let _waited = (&self.file).write(&[]);
             let now = match reader.metadata() {
                 Ok(found) if found.len() > 0 => found.len(),
                 _ => return false,

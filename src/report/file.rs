@@ -7,15 +7,16 @@ use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, Permissions};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::Path;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, AtFlags, FcntlArg, OFlag, fcntl, openat, renameat};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::stat::{Mode, fstatat};
-use nix::unistd::{UnlinkatFlags, linkat, unlinkat};
+use nix::unistd::{AccessFlags, UnlinkatFlags, access, linkat, unlinkat};
 
 use super::hold::{self, Held, Version};
 use super::way::Way;
@@ -46,7 +47,14 @@ pub enum Place {
         /// What had the name at the start, where the target could give it to something else.
         held: Option<Held>,
     },
-    /// A FIFO, a device or what a descriptor leads to.
+    /// A FIFO that has a name: opened for writing in the end, so that nothing waits for a reader before.
+    Fifo {
+        /// By path only.
+        file: File,
+        /// How it was found.
+        way: Way,
+    },
+    /// A device or what a descriptor leads to.
     Stream {
         /// Open for writing.
         file: File,
@@ -58,11 +66,17 @@ pub enum Place {
 }
 
 impl Place {
-    /// Opens what the absolute `path` leads to. Waits for a reader when that is a FIFO.
+    /// Opens what the absolute `path` leads to.
     pub fn open(path: &Path, host: &Host) -> io::Result<Self> {
         let way = Way::follow(path)?;
         if let Some(number) = way.descriptor {
             return Self::descriptor(number, host);
+        }
+        if way.found.as_ref().is_some_and(|found| found.file_type().is_fifo()) {
+            let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+            let file = File::from(aside(nix::fcntl::open(&way.end(), flags, Mode::empty())?));
+            access(through(&file).as_str(), AccessFlags::W_OK)?;
+            return Ok(Self::Fifo { file, way });
         }
         if way.found.as_ref().is_some_and(|found| !found.is_file()) {
             let file = File::options().write(true).custom_flags(libc::O_NOCTTY | libc::O_NOFOLLOW).open(way.end())?;
@@ -115,7 +129,7 @@ impl Place {
             Self::Name { directory, unnamed, .. } => {
                 [Some(directory.as_raw_fd()), unnamed.as_ref().map(AsRawFd::as_raw_fd)]
             }
-            Self::Stream { file, .. } => [Some(file.as_raw_fd()), None],
+            Self::Fifo { file, .. } | Self::Stream { file, .. } => [Some(file.as_raw_fd()), None],
         };
         numbers.into_iter().flatten()
     }
@@ -124,8 +138,28 @@ impl Place {
     #[must_use]
     pub fn way(&self) -> Option<&Way> {
         match self {
-            Self::Name { way, .. } => Some(way),
+            Self::Name { way, .. } | Self::Fifo { way, .. } => Some(way),
             Self::Stream { way, .. } => way.as_ref(),
+        }
+    }
+
+    /// What is written and not replaced.
+    #[must_use]
+    pub fn written(&self) -> Option<&File> {
+        match self {
+            Self::Name { .. } => None,
+            Self::Fifo { file, .. } | Self::Stream { file, .. } => Some(file),
+        }
+    }
+
+    /// Whether a link that an earlier target may have made is on the way. What the caller has opened is what he meant.
+    #[must_use]
+    pub fn may_be_another(&self) -> bool {
+        match self {
+            Self::Name { way, .. } | Self::Fifo { way, .. } => way.detour().is_some(),
+            Self::Stream { way, number, .. } => {
+                number.is_none() && way.as_ref().is_some_and(|way| way.detour().is_some())
+            }
         }
     }
 
@@ -134,7 +168,7 @@ impl Place {
     pub fn is(&self, other: &File) -> bool {
         let found = match self {
             // Made meanwhile, perhaps.
-            Self::Name { way, .. } => fs::symlink_metadata(way.end()),
+            Self::Name { way, .. } | Self::Fifo { way, .. } => fs::symlink_metadata(way.end()),
             Self::Stream { file, .. } => file.metadata(),
         };
         matches!((found, other.metadata()), (Ok(one), Ok(other)) if same(&one, &other) && one.is_file())
@@ -174,6 +208,7 @@ impl Place {
     pub fn write(self, bytes: &[u8], path: Option<&Path>) -> io::Result<()> {
         match self {
             Self::Stream { file, .. } => write_patiently(file, bytes),
+            Self::Fifo { file, .. } => write_patiently(wait_for_reader(&file)?, bytes),
             Self::Name { directory, way, unnamed, held } => {
                 let written = unnamed.as_ref().map_or(Ok(()), |file| fill(file, bytes));
                 let put = || {
@@ -330,6 +365,24 @@ pub(super) fn aside(file: OwnedFd) -> OwnedFd {
         Ok(moved) => moved,
         Err(_) => file,
     }
+}
+
+/// Opens a FIFO for writing as soon as somebody has it open for reading.
+fn wait_for_reader(fifo: &File) -> io::Result<File> {
+    const PAUSE: Duration = Duration::from_millis(10);
+    let end = Instant::now() + PATIENCE;
+    loop {
+        match File::options().write(true).custom_flags(libc::O_NONBLOCK).open(through(fifo)) {
+            Err(error) if error.raw_os_error() == Some(libc::ENXIO) && Instant::now() < end => thread::sleep(PAUSE),
+            Err(error) if error.raw_os_error() == Some(libc::ENXIO) => return Err(io::Error::other("nobody reads it")),
+            opened => return opened,
+        }
+    }
+}
+
+/// A path to what is open, which leads nowhere else.
+pub(super) fn through(open: impl AsFd) -> String {
+    format!("/proc/self/fd/{}", open.as_fd().as_raw_fd())
 }
 
 /// Writes part by part, so that a reader who does not come is an error and no hang.

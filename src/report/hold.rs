@@ -6,7 +6,7 @@
 use std::ffi::OsStr;
 use std::fs::{self, File, Permissions};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
 use nix::errno::Errno;
@@ -15,6 +15,7 @@ use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::stat::{FileStat, Mode, fstatat};
 use nix::unistd::{UnlinkatFlags, unlinkat};
 
+use super::file::through;
 use super::way::Way;
 
 /// Room that is taken before the target can fill the disk, in bytes: enough for an object without output.
@@ -119,11 +120,6 @@ pub fn along(way: &Way, action: impl Fn() -> io::Result<()>) -> io::Result<()> {
 
 /// The bit that lets the owner of a directory reach what is in it.
 const SEARCH: u32 = 0o100;
-
-/// A path to what is open, which leads nowhere else.
-fn through(open: impl AsFd) -> String {
-    format!("/proc/self/fd/{}", open.as_fd().as_raw_fd())
-}
 
 /// Takes room for a result where that can be had; without it only a full disk is an error at the end.
 pub fn reserve(file: &File) {

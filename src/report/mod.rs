@@ -10,6 +10,7 @@ mod hold;
 pub mod object;
 mod way;
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::backend::Backend;
@@ -25,6 +26,9 @@ use audit::Log;
 use file::Place;
 use object::{Object, Run};
 use way::Way;
+
+/// Why nothing is written where an earlier target may have chosen what is written to.
+const UNSURE: &str = "a link leads there, which an earlier command may have made";
 
 /// What the command line asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -77,8 +81,37 @@ impl ResultTo {
 pub struct Reports {
     result: Option<Destination>,
     log: Option<(PathBuf, Log)>,
+    /// What is known of the place of the result, and of the log.
+    guarded: (Guarded, Guarded),
     capture: bool,
     known: Known,
+}
+
+/// Whether a plan was made whose target cannot choose where a report goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Guarded {
+    /// No plan was made.
+    #[default]
+    Unknown,
+    /// It could, and that was said.
+    Refused,
+    /// It cannot.
+    Safe,
+}
+
+impl Guarded {
+    fn from(checked: &Result<()>) -> Self {
+        if checked.is_ok() { Self::Safe } else { Self::Refused }
+    }
+
+    /// Writes to a place, unless an earlier target may have chosen it. What was said about it is not said again.
+    fn write(self, may_be_another: bool, write: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+        match self {
+            Self::Unknown if may_be_another => Err(io::Error::other(UNSURE)),
+            Self::Refused if may_be_another => Ok(()),
+            Self::Unknown | Self::Refused | Self::Safe => write(),
+        }
+    }
 }
 
 /// The place of the result.
@@ -152,10 +185,21 @@ impl Reports {
     }
 
     /// Refuses a plan whose target could write to one of the places, or have a reader look elsewhere.
-    pub fn guard(&self, plan: &Plan) -> Result<()> {
+    pub fn guard(&mut self, plan: &Plan) -> Result<()> {
+        let result = self.guard_result(plan);
+        let log = self.log.as_ref().map_or(Ok(()), |(path, log)| {
+            guard::check(plan, log.way(), Some(log.file()), &guard::STREAMS).map_err(|found| {
+                found.refuse(&describe_log(path)).hint("a file where the command cannot write is a place for it")
+            })
+        });
+        self.guarded = (Guarded::from(&result), Guarded::from(&log));
+        result.and(log)
+    }
+
+    fn guard_result(&self, plan: &Plan) -> Result<()> {
         let number = self.result.as_ref().and_then(|result| match &result.place {
             Place::Stream { number, .. } => *number,
-            Place::Name { .. } => None,
+            Place::Name { .. } | Place::Fifo { .. } => None,
         });
         if let Some(result) = &self.result
             && number.is_some_and(|number| plan.keep_fds.contains(&number))
@@ -167,25 +211,15 @@ impl Reports {
         if let Some(number) = ours.find(|number| plan.keep_fds.contains(number)) {
             return Err(Error::text(Kind::Policy, format!("cannot keep descriptor {number}: it was not open")));
         }
-        if let Some(Destination { to, place, .. }) = &self.result {
-            let written = match place {
-                Place::Name { .. } => None,
-                Place::Stream { file, .. } => Some(file),
-            };
-            // What crosses in any case is the command's as well, and was named all the same.
-            let shared = number.is_some_and(|number| number <= 2);
-            if !shared && let Err(found) = guard::check(plan, place.way(), written, &[]) {
-                return Err(found.refuse(&to.describe()).hint(
-                    "a file where the command cannot write is a place for it, and so is a pipe of '--result-fd'",
-                ));
-            }
-        }
-        if let Some((path, log)) = &self.log
-            && let Err(found) = guard::check(plan, log.way(), Some(log.file()), &guard::STREAMS)
+        // What crosses in any case is the command's as well, and was named all the same.
+        let shared = number.is_some_and(|number| number <= 2);
+        if let Some(Destination { to, place, .. }) = &self.result
+            && !shared
+            && let Err(found) = guard::check(plan, place.way(), place.written(), &[])
         {
             return Err(found
-                .refuse(&describe_log(path))
-                .hint("a file where the command cannot write is a place for it"));
+                .refuse(&to.describe())
+                .hint("a file where the command cannot write is a place for it, and so is a pipe of '--result-fd'"));
         }
         Ok(())
     }
@@ -258,14 +292,15 @@ impl Reports {
             return;
         }
         let mut object = Object::new(run, self.known, self.capture, log::said());
-        if let Some(Destination { to, path, place }) = self.result
-            && let Err(error) = place.write(&object.line(), path.as_deref())
-        {
-            log::trouble(&format!("cannot write {}: {}", to.describe(), describe(&error)));
+        if let Some(Destination { to, path, place }) = self.result {
+            let other = place.may_be_another();
+            if let Err(error) = self.guarded.0.write(other, || place.write(&object.line(), path.as_deref())) {
+                log::trouble(&format!("cannot write {}: {}", to.describe(), describe(&error)));
+            }
         }
         object.forget_output();
         if let Some((path, log)) = self.log
-            && let Err(error) = log.append(&object.line())
+            && let Err(error) = self.guarded.1.write(log.may_be_another(), || log.append(&object.line()))
         {
             log::trouble(&format!("cannot write {}: {}", describe_log(&path), describe(&error)));
         }

@@ -11,6 +11,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
 use nix::errno::Errno;
+use nix::fcntl::{AT_FDCWD, AtFlags};
+use nix::unistd::{AccessFlags, faccessat};
 
 /// The most links that are followed, as in the kernel.
 const MAX_LINKS: u32 = 40;
@@ -41,6 +43,8 @@ pub struct Met {
     pub at: PathBuf,
     /// Whether it is a link.
     pub link: bool,
+    /// Whether it is a link that somebody with the rights of this process can have made, an earlier command among others.
+    pub loose: bool,
 }
 
 impl Way {
@@ -83,15 +87,21 @@ impl Way {
                 if links > MAX_LINKS {
                     return Err(Errno::ELOOP.into());
                 }
+                let loose = is_loose(&directory);
+                if last && loose {
+                    return Err(io::Error::other(
+                        "it is a link, which an earlier command may have made; name the file that it leads to",
+                    ));
+                }
                 let text = fs::read_link(&at)?;
                 if text.is_absolute() {
                     directory = PathBuf::from("/");
                 }
                 todo.extend(reversed(&text));
-                met.push(Met { at, link: true });
+                met.push(Met { at, link: true, loose });
             } else if found.is_dir() {
                 directory.clone_from(&at);
-                met.push(Met { at, link: false });
+                met.push(Met { at, link: false, loose: false });
             } else if last {
                 return Ok(Self { met, directory, name, found: Some(found), descriptor: None });
             } else {
@@ -101,10 +111,23 @@ impl Way {
         Err(Errno::EISDIR.into())
     }
 
+    /// The first link on it that an earlier command may have made.
+    pub fn detour(&self) -> Option<&Path> {
+        self.met.iter().find(|met| met.loose).map(|met| met.at.as_path())
+    }
+
     /// The end: absolute, without links.
     pub fn end(&self) -> PathBuf {
         self.directory.join(&self.name)
     }
+}
+
+/// Whether a link in `directory` can have been made with the rights of this process.
+fn is_loose(directory: &Path) -> bool {
+    // Root can make one anywhere; these are the system's.
+    let system = [Path::new("/"), Path::new("/dev")].contains(&directory) || directory.starts_with("/proc");
+    let owned = || fs::metadata(directory).is_ok_and(|found| found.uid() == nix::unistd::geteuid().as_raw());
+    !system && (owned() || faccessat(AT_FDCWD, directory, AccessFlags::W_OK, AtFlags::AT_EACCESS).is_ok())
 }
 
 /// Refuses what somebody else left in a directory for everybody, where he could foresee the name. As the kernel does

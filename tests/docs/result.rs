@@ -25,7 +25,9 @@ const INTRODUCTION: &str = "--result and --result-fd write one JSON object, --au
     Only SIGKILL of sandbox-run leaves nothing. \
     What cannot be written then is said on standard error and leaves the exit status alone. A FILE of --result appears complete or not at all; \
     one that exists is replaced by one with its owner, permissions and access control list, and stays as it was where nothing can be written, so remove it \
-    beforehand; one that is a symbolic link is replaced where it leads; a FIFO or a device is written. COMMAND cannot write a \
+    beforehand; one that is a symbolic link is refused, because an earlier COMMAND may have made it (links of '/' and /dev are the system's); a device is \
+    written, and so is a FIFO, opened at the end and given up when nobody reads it for ten seconds. Where a link to a directory is on \
+    the way, nothing is written before a policy has been found good. COMMAND cannot write a \
     result or a log: refused before the start are a directory or link on the way to FILE that COMMAND could put something else in \
     place of (FILE itself may lie in a directory of a --write grant, which nobody inside can move), a FIFO that it sees, a log or an \
     open file that it could write, either or an older FILE with a second name where it may write anything, one that --keep-fd or, for a log, a standard stream gives to it, and what \
