@@ -38,7 +38,7 @@ Register-ArgumentCompleter -Native -CommandName 'sandbox-run' -ScriptBlock {
             [CompletionResult]::new('--write-try', '--write-try', [CompletionResultType]::ParameterName, 'Like --write, skipped when PATH is missing')
             [CompletionResult]::new('--mask', '--mask', [CompletionResultType]::ParameterName, 'Hide PATH')
             [CompletionResult]::new('--protect', '--protect', [CompletionResultType]::ParameterName, 'Forbid writing PATH inside a write grant')
-            [CompletionResult]::new('--show-hidden', '--show-hidden', [CompletionResultType]::ParameterName, 'Leave the hidden name NAME visible (''*'': all) [default: the default list]')
+            [CompletionResult]::new('--show-hidden', '--show-hidden', [CompletionResultType]::ParameterName, 'Show the hidden NAME, ''all-but-secrets'' or all (''*'') [default: the default list]')
             [CompletionResult]::new('--hidden-scan-max', '--hidden-scan-max', [CompletionResultType]::ParameterName, 'Most entries to search for hidden names [default: 500000]')
             [CompletionResult]::new('--hidden-scan-overflow', '--hidden-scan-overflow', [CompletionResultType]::ParameterName, 'What happens at that number: error, warn, unlimited [default: error]')
             [CompletionResult]::new('-C', '-C ', [CompletionResultType]::ParameterName, 'Working directory of the command [default: the caller''s]')

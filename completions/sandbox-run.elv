@@ -35,7 +35,7 @@ set edit:completion:arg-completer[sandbox-run] = {|@words|
             cand --write-try 'Like --write, skipped when PATH is missing'
             cand --mask 'Hide PATH'
             cand --protect 'Forbid writing PATH inside a write grant'
-            cand --show-hidden 'Leave the hidden name NAME visible (''*'': all) [default: the default list]'
+            cand --show-hidden 'Show the hidden NAME, ''all-but-secrets'' or all (''*'') [default: the default list]'
             cand --hidden-scan-max 'Most entries to search for hidden names [default: 500000]'
             cand --hidden-scan-overflow 'What happens at that number: error, warn, unlimited [default: error]'
             cand -C 'Working directory of the command [default: the caller''s]'

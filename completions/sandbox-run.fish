@@ -29,7 +29,7 @@ complete -c sandbox-run -s w -l write -d 'Make PATH visible and writable' -r -F
 complete -c sandbox-run -l write-try -d 'Like --write, skipped when PATH is missing' -r -F
 complete -c sandbox-run -l mask -d 'Hide PATH' -r -F
 complete -c sandbox-run -l protect -d 'Forbid writing PATH inside a write grant' -r -F
-complete -c sandbox-run -l show-hidden -d 'Leave the hidden name NAME visible (\'*\': all) [default: the default list]' -r -f
+complete -c sandbox-run -l show-hidden -d 'Show the hidden NAME, \'all-but-secrets\' or all (\'*\') [default: the default list]' -r -f
 complete -c sandbox-run -l hidden-scan-max -d 'Most entries to search for hidden names [default: 500000]' -r -f
 complete -c sandbox-run -l hidden-scan-overflow -d 'What happens at that number: error, warn, unlimited [default: error]' -r -f -a "error\t''
 warn\t''

@@ -14,9 +14,10 @@ use crate::backend::{self, Backend, Tools};
 use crate::error::{Error, Kind, Result};
 use crate::exit::Status;
 use crate::host::Host;
-use crate::plan::hidden::Scan;
+use crate::plan::hidden::{Scan, suspects};
 use crate::plan::resolve::Attempt;
 use crate::plan::{self, Check, Held, Plan};
+use crate::policy::hidden::ALL_BUT_SECRETS;
 use crate::policy::{Origin, Policy, Protection};
 use crate::report::Reports;
 use crate::stage::cgroup::Mechanism;
@@ -135,6 +136,12 @@ pub fn execute(
 ) -> Result<Status> {
     let ran = run_errand(policy, host, target, &mut Errand::Run { trace, reports })?;
     if matches!(ran.status, Status::Exited(1..)) && ran.plan.backend.has_view() {
+        if let Some(names) = suspects(&ran.plan.hidden, &ran.plan.rules) {
+            tracing::info!(
+                "if the command wants what an earlier run left: names that nobody listed and that are no well-known secrets are \
+                 hidden, '--show-hidden {ALL_BUT_SECRETS}' shows them, '--show-hidden NAME' one: {names}"
+            );
+        }
         tracing::info!(
             "if the sandbox may be the reason: '--trace' lists what the command was refused, '--explain PATH' tells what it can \
              do with a path"

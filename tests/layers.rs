@@ -13,7 +13,7 @@ use proptest::sample::{select, subsequence};
 use sandbox_run::backend::Backend;
 use sandbox_run::config::{Layer, Set, merge};
 use sandbox_run::policy::env::{EnvName, EnvRule};
-use sandbox_run::policy::hidden::{Names, Overflow, Shown};
+use sandbox_run::policy::hidden::{Names, Others, Overflow, Shown};
 use sandbox_run::policy::limits::OutputOverflow;
 use sandbox_run::policy::{Access, EnvEntry, Grant, Missing, Network, NewSession, Origin, PathRule, Protection};
 
@@ -66,9 +66,10 @@ fn env() -> impl Strategy<Value = Vec<EnvEntry>> {
 
 fn shown() -> impl Strategy<Value = Shown> {
     let names = btree_set("\\.[a-c]".prop_map(OsString::from), 0..3);
+    let others = vec![Others::Hidden, Others::Default, Others::AllButSecrets];
     prop_oneof![
         Just(Shown::All),
-        (names, any::<bool>()).prop_map(|(listed, default)| Shown::Names(Names { default, listed }))
+        (names, select(others)).prop_map(|(listed, others)| Shown::Names(Names { others, listed }))
     ]
 }
 

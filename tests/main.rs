@@ -6,6 +6,7 @@
 #![allow(clippy::print_stderr, reason = "a skipped test prints why")]
 
 mod aliases;
+mod all_but_secrets;
 mod arguments;
 mod audit;
 mod backends;

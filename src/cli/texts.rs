@@ -197,14 +197,16 @@ pub(super) const TEXTS: &[Text] = &[
     },
     Text {
         id: "show-hidden",
-        short: "Leave the hidden name NAME visible ('*': all)",
+        short: "Show the hidden NAME, 'all-but-secrets' or all ('*')",
         long: "Names that begin with a dot are hidden below the working directory and every grant, at any \
             depth, except those of a default list: .git, .github, .gitignore, .venv, .vscode, .eslintrc and \
             others that tools need and that hold no secret by custom (see sandbox-run(5)). This option \
-            adds NAME to the list, wherever it occurs. '*' shows all; then nothing is searched for. A \
+            adds NAME to the list, wherever it occurs. 'all-but-secrets' shows every name but those of well-known \
+            secrets (.env, .npmrc, .ssh, .aws and the like), for tools that keep state in names that nobody \
+            knows. '*' shows all; then nothing is searched for. A \
             grant of the place itself shows it as well. Under the default list a file that git tracks and has \
             with the same content stays visible, unless it is a well-known secret. What COMMAND makes \
-            is visible to it, and hidden in the next run. In HOME itself, well-known places of secrets stay hidden with '*'. Repeatable.",
+            is visible to it, and hidden in the next run unless its name is shown. In HOME itself, well-known places of secrets stay hidden with '*'. Repeatable.",
         default: "the default list",
     },
     Text {

@@ -188,8 +188,9 @@ fn hidden_name(text: &OsStr) -> Result<OsString, String> {
     // A message of one line, whatever was typed.
     hidden::check_name(text).map_err(|_| {
         format!(
-            "{} is not a name that begins with a dot, and '{}' stands for all of them",
+            "{} is not a name that begins with a dot; '{}' stands for all but well-known secrets, '{}' for all of them",
             quote(text),
+            hidden::ALL_BUT_SECRETS,
             hidden::ALL_NAMES
         )
     })?;

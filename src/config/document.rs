@@ -6,7 +6,7 @@
 mod value;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -15,7 +15,9 @@ use serde::Deserialize;
 use super::layer::{DEFAULT_KILL_AFTER, Layer, Set};
 use crate::backend::Backend;
 use crate::policy::env::{EnvName, EnvRule, exactly};
-use crate::policy::hidden::{ALL_NAMES, DEFAULT_MAX_ENTRIES, Names, Overflow, Shown, is_hidden};
+use crate::policy::hidden::{
+    ALL_BUT_SECRETS, ALL_NAMES, DEFAULT_MAX_ENTRIES, DEFAULT_NAMES, Names, Others, Overflow, Shown, is_hidden,
+};
 use crate::policy::limits::{Limits, OutputOverflow};
 use crate::policy::{
     Access, EnvEntry, EnvPolicy, FileRules, Grant, Hidden, Missing, Network, NewSession, Origin, PathRule, Policy,
@@ -26,9 +28,6 @@ pub(super) use value::{AUTO, SESSIONS};
 
 /// How text begins that stands for bytes in standard base64.
 pub(super) const BASE64: &str = "base64:";
-
-/// Stands for the names of the default list in `cwd_allow_hidden`; no hidden name is like it.
-pub(super) const DEFAULT_NAMES: &str = "default";
 
 /// What a policy file says. Paths are as written: `~` and relative ones are resolved where options are.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -76,7 +75,7 @@ pub struct Document {
     /// Sockets that cannot be used.
     #[serde(deserialize_with = "value::list")]
     pub deny_unix_socket_paths: Vec<PathBuf>,
-    /// Names that begin with a dot and stay visible; `*` among them means all.
+    /// Names that begin with a dot and stay visible; `*` among them means all, two other words many.
     #[serde(deserialize_with = "value::list_or_none")]
     pub cwd_allow_hidden: Option<Vec<OsString>>,
     /// The most entries that the scan for hidden names looks at.
@@ -246,7 +245,7 @@ impl Document {
             core: from.set(core),
             max_output: from.set(max_output),
             output_overflow: from.set(output_overflow),
-            hidden_shown: from.set(cwd_allow_hidden.map(shown)),
+            hidden_shown: from.set(cwd_allow_hidden.map(Shown::of_words)),
             hidden_added: BTreeSet::new(),
             hidden_max_entries: from.set(cwd_hidden_scan_max_entries),
             hidden_overflow: from.set(cwd_hidden_scan_overflow),
@@ -316,10 +315,15 @@ impl Document {
             cwd_allow_hidden: match shown {
                 Shown::All => Some(vec![ALL_NAMES.into()]),
                 Shown::Names(_) if *shown == Shown::by_default() => None,
-                Shown::Names(Names { default, listed }) => {
+                Shown::Names(Names { others, listed }) => {
+                    let word = match others {
+                        Others::Hidden => None,
+                        Others::Default => Some(DEFAULT_NAMES),
+                        Others::AllButSecrets => Some(ALL_BUT_SECRETS),
+                    };
                     // A payload may list more, which is not hidden anyway.
                     let listed = listed.iter().filter(|name| is_hidden(name)).cloned();
-                    Some(default.then(|| DEFAULT_NAMES.into()).into_iter().chain(listed).collect())
+                    Some(word.map(Into::into).into_iter().chain(listed).collect())
                 }
             },
             cwd_hidden_scan_max_entries: unless(*max_entries, DEFAULT_MAX_ENTRIES),
@@ -348,16 +352,6 @@ impl Document {
             output_overflow: unless(*output_overflow, OutputOverflow::default()),
         }
     }
-}
-
-/// Which names a list shows.
-fn shown(names: Vec<OsString>) -> Shown {
-    if names.iter().any(|name| name == ALL_NAMES) {
-        return Shown::All;
-    }
-    let mut listed: BTreeSet<OsString> = names.into_iter().collect();
-    let default = listed.remove(OsStr::new(DEFAULT_NAMES));
-    Shown::Names(Names { default, listed })
 }
 
 /// The key under which a grant is written.

@@ -318,9 +318,10 @@ pub const FIELDS: [Field; 39] = [
         unit: "",
         about: "Names that begin with a dot and stay visible below the working directory and grants: every other such name is \
             masked, and a directory that cannot be listed is masked as a whole. \"default\" in the list stands for the names of \
-            the default list, \"*\" for all names, and then nothing is scanned; an empty list hides every one. With the default list \
-            a file that git tracks stays visible as long as git has its very content, and well-known secrets never do; a list \
-            without it counts alone. A later source replaces the list, and --show-hidden adds to it.",
+            the default list, \"all-but-secrets\" for all names but those of well-known secrets, \"*\" for all names, and then nothing \
+            is scanned; the widest word counts, and an empty list hides every name. With the default list a file that git tracks stays \
+            visible as long as git has its very content, and well-known secrets never do, unless they are listed; a list without any \
+            of these words counts alone. A later source replaces the list, and --show-hidden adds to it.",
         bwrap: "covers what the scan finds at the start.",
         none: NOT_MASKS,
         guesses: &["show_hidden", "allow_hidden", "allow_dotfiles", "visible_hidden"],

@@ -229,8 +229,10 @@ fn asked(layer: &Layer) -> BTreeSet<Protection> {
         asked.extend([Protection::FilesRead, Protection::FilesWrite]);
     }
     // More than the default list is no demand for the rest of it.
-    let hides =
-        layer.hidden_shown.as_ref().is_some_and(|set| matches!(&set.value, Shown::Names(names) if !names.default));
+    let hides = layer
+        .hidden_shown
+        .as_ref()
+        .is_some_and(|set| matches!(&set.value, Shown::Names(names) if names.counts_alone()));
     if !layer.masks.is_empty() || hides {
         asked.insert(Protection::Masks);
     }

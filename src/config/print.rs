@@ -17,7 +17,7 @@ use crate::backend::Backend;
 use crate::log::{escape, steers};
 use crate::policy::env::{EnvName, EnvRule};
 use crate::policy::fs::DEFAULT_TMP_SIZE;
-use crate::policy::hidden::{self, Shown};
+use crate::policy::hidden::{self, Others, Shown};
 use crate::policy::{EnvEntry, Origin, PathRule, Policy, Protection};
 
 /// The policy as an indented JSON object, with a newline at its end.
@@ -433,10 +433,11 @@ fn normal(policy: &Policy) -> Document {
             document.cwd_hidden_scan_overflow = None;
             document.cwd_hidden_scan_recursive = None;
         }
-        Shown::Names(names) if names.default => {
+        Shown::Names(names) if !names.counts_alone() => {
+            let all_but_secrets = names.others == Others::AllButSecrets;
             let names = document.cwd_allow_hidden.get_or_insert_default();
             names.retain(|name| !hidden::is_default(name));
-            if names.len() <= 1 && !(may_refuse && asks_for_masks) {
+            if names.len() <= 1 && !all_but_secrets && !(may_refuse && asks_for_masks) {
                 document.cwd_allow_hidden = None;
             }
         }

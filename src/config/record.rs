@@ -13,7 +13,7 @@ use super::layer::{Layer, Set};
 use super::payload::{Generation, Record};
 use crate::backend::Backend;
 use crate::policy::env::{EnvEntry, EnvName, EnvRule, TEMPORARY, exactly};
-use crate::policy::hidden::{ALL_NAMES, Shown};
+use crate::policy::hidden::{ALL_BUT_SECRETS, ALL_NAMES, Others, Shown};
 use crate::policy::{Access, Grant, Missing, Network, NewSession, Origin, PathRule, Policy, Protection};
 
 /// A record as a layer, and what a careful caller should hear of.
@@ -153,7 +153,10 @@ pub fn record(policy: &Policy) -> Result<Record> {
         credential_source_paths: None,
         cwd_allow_hidden: match &hidden.shown {
             Shown::All => Some(vec![ALL_NAMES.into()]),
-            Shown::Names(names) if !names.default => Some(names.listed.iter().cloned().collect()),
+            Shown::Names(names) if names.counts_alone() => Some(names.listed.iter().cloned().collect()),
+            Shown::Names(names) if names.others == Others::AllButSecrets => {
+                bail!("a payload has no place for '{ALL_BUT_SECRETS}' among hidden names")
+            }
             Shown::Names(names) if names.listed.is_empty() => None,
             Shown::Names(_) => bail!("a payload has no place for hidden names beside the default list"),
         },

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use super::links::walk;
-use super::view::{FileKind, View};
+use super::view::{FileKind, Rule, View};
 use super::{base, closed};
 use crate::error::{Error, Kind, Result};
 use crate::policy::Hidden;
@@ -32,6 +32,9 @@ const REST: u64 = 50_000;
 
 /// How many directories a message lists.
 const LISTED: usize = 5;
+
+/// How many names are listed that may be the reason for a failure.
+const SUSPECTS: usize = 3;
 
 /// Top-level directories without files of people: parts of every view, packages, the sandbox's own.
 const NOBODYS: &[&str] = &["boot", "dev", "etc", "gnu", "lost+found", "nix", "proc", "run", "snap", "sys", "tmp"];
@@ -60,8 +63,8 @@ pub struct Ground {
 impl Ground {
     /// The working directory and every directory that is granted, as far as `view` shows them.
     ///
-    /// The whole host would be too much: with it comes only what holds files of people, the home directory first. Under the
-    /// default list the directories of toolchains are left out.
+    /// The whole host would be too much: with it comes only what holds files of people, the home directory first. But for a list
+    /// that counts alone the directories of toolchains are left out.
     #[must_use]
     pub fn of(view: &View, workdir: &Path, home: Option<&Path>, names: &Names) -> Self {
         let root = Path::new("/");
@@ -70,7 +73,7 @@ impl Ground {
         roots.remove(workdir);
         let decided: HashSet<_> = view.decided().map(|path| path.as_os_str().to_owned()).collect();
         let mut closed = HashSet::new();
-        if names.default {
+        if !names.counts_alone() {
             let tools = home.into_iter().flat_map(|home| base::TOOLS.iter().map(move |tool| home.join(tool)));
             // Some are links to a disk with more room.
             let tools: Vec<PathBuf> = tools.filter_map(|tool| walk(&tool).ok()).map(|found| found.end).collect();
@@ -83,7 +86,7 @@ impl Ground {
             let shown = |path: &PathBuf| view.shows(path) && !is_everywhere(path);
             // Whoever lists names means those in HOME, too.
             match home.map(Path::to_owned) {
-                Some(home) if !names.default => drop(roots.insert(home)),
+                Some(home) if names.counts_alone() => drop(roots.insert(home)),
                 // HOME may be the root: all else would wait for what lies nearest below it.
                 home => rest.extend(home.filter(|home| home != root && shown(home))),
             }
@@ -150,6 +153,8 @@ pub struct Scan {
 pub struct Found {
     /// Absolute, without links.
     pub path: PathBuf,
+    /// Whether it is hidden because nobody listed its name, and not as a secret or for what cannot be searched.
+    unknown: bool,
     /// The file that had this name at the last look; `None` when there was none, or a link.
     now: Option<Identity>,
 }
@@ -205,6 +210,11 @@ impl Scan {
             let kind = if found.now?.directory { FileKind::Directory } else { FileKind::File };
             Some((found.path.as_path(), kind))
         })
+    }
+
+    /// What [`ALL_BUT_SECRETS`](crate::policy::hidden::ALL_BUT_SECRETS) would show of what was there at the last look.
+    pub fn unknown(&self) -> impl Iterator<Item = &Path> {
+        self.found.iter().filter(|found| found.unknown && found.now.is_some()).map(|found| found.path.as_path())
     }
 
     /// Files among them that have further names, which the scan cannot know.
@@ -309,11 +319,11 @@ pub fn scan(ground: &Ground, rule: &Hidden, names: &Names) -> Result<Scan> {
                 .into(),
         );
     }
-    let Search { found: mut paths, links, repositories, worktrees, .. } = search;
+    let Search { found: mut paths, unknown, links, repositories, worktrees, .. } = search;
     paths.extend(links.iter().filter_map(|link| behind(link, ground, names)));
     paths.sort_unstable();
     paths.dedup();
-    let found = paths.into_iter().map(|path| Found { path, now: None }).collect();
+    let found = paths.into_iter().map(|path| Found { unknown: unknown.contains(&path), path, now: None }).collect();
     Ok(Scan { found, repositories, warnings, notes, told: worktrees.told, looked: None })
 }
 
@@ -332,10 +342,24 @@ fn too_many(limit: u64, unfinished: &str) -> Error {
     .hint("--show-hidden '*' (cwd_allow_hidden = [\"*\"]) shows every name and looks for none")
 }
 
+/// What a command that failed may have missed: names that an earlier run may have left and this one could not see. `None` when
+/// there are none. Those that a command could have made come first.
+#[must_use]
+pub fn suspects(scan: &Scan, view: &View) -> Option<String> {
+    let hidden = |path: &&Path| matches!(view.decides(path), Some((at, Rule::Hidden)) if at == *path);
+    let mut unknown: Vec<&Path> = scan.unknown().filter(hidden).collect();
+    unknown.sort_by_key(|path| !path.parent().is_some_and(|parent| view.writable(parent)));
+    (!unknown.is_empty()).then(|| first(SUSPECTS, unknown.into_iter()))
+}
+
 /// The first directories, and how many more there are.
-pub fn list<'a>(mut directories: impl Iterator<Item = &'a Path>) -> String {
-    let mut words: Vec<_> = directories.by_ref().take(LISTED).map(|path| format!("'{}'", path.display())).collect();
-    let more = directories.count();
+pub fn list<'a>(directories: impl Iterator<Item = &'a Path>) -> String {
+    first(LISTED, directories)
+}
+
+fn first<'a>(most: usize, mut paths: impl Iterator<Item = &'a Path>) -> String {
+    let mut words: Vec<_> = paths.by_ref().take(most).map(|path| format!("'{}'", path.display())).collect();
+    let more = paths.count();
     if more > 0 {
         words.push(format!("+{more} more"));
     }
@@ -344,18 +368,18 @@ pub fn list<'a>(mut directories: impl Iterator<Item = &'a Path>) -> String {
 
 /// What a hidden link leads to, when that has to be hidden as well: nothing can be mounted over the link itself.
 ///
-/// Under the default list only when the link has the name of a secret: what has another name of its own, without a dot, is
-/// visible by that one anyway. Outside the roots it is out of sight or a part of every view. Directories that hold the link
+/// But for a list that counts alone only when the link has the name of a secret: what has another name of its own, without a dot,
+/// is visible by that one anyway. Outside the roots it is out of sight or a part of every view. Directories that hold the link
 /// itself stay, and so does what is shown by its own name.
 fn behind(link: &Path, ground: &Ground, names: &Names) -> Option<PathBuf> {
     let (directory, name) = (link.parent()?, link.file_name()?);
-    if names.default && base::secret(directory, name).is_none() {
+    if !names.counts_alone() && base::secret(directory, name).is_none() {
         return None;
     }
     let end = walk(link).ok()?.end;
     let mut roots = ground.roots.iter().chain(&ground.rest);
     let inside = roots.any(|root| end != *root && end.starts_with(root));
-    let by_name = end.file_name().is_some_and(|name| is_dotted(name) && names.contains(name));
+    let by_name = end.file_name().is_some_and(|name| is_dotted(name) && names.vouches_for(name));
     let decided = ground.decided.contains(end.as_os_str());
     (inside && !by_name && !decided && !link.starts_with(&end)).then_some(end)
 }

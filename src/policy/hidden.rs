@@ -44,20 +44,45 @@ pub enum Shown {
     Names(Names),
 }
 
-/// A list of names.
+/// Names one by one, and what holds for all the others.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Names {
-    /// Whether those of [`DEFAULT_SHOWN`] belong to it.
-    pub default: bool,
-    /// The others, each a single path component.
+    /// What becomes of names that are not listed.
+    pub others: Others,
+    /// Each a single path component.
     pub listed: BTreeSet<OsString>,
 }
 
+/// What becomes of names that nobody listed, from the narrowest to the widest. Well-known secrets are hidden by each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Others {
+    /// They are hidden: the list counts alone.
+    #[default]
+    Hidden,
+    /// Those of [`DEFAULT_SHOWN`] stay visible, and what git has.
+    Default,
+    /// All stay visible.
+    AllButSecrets,
+}
+
 impl Names {
-    /// Whether `name` is on the list.
+    /// Whether `name` stays visible where it is no well-known secret.
     #[must_use]
     pub fn contains(&self, name: &OsStr) -> bool {
-        self.listed.contains(name) || (self.default && shown::is_default(name.as_encoded_bytes()))
+        self.others == Others::AllButSecrets || self.vouches_for(name)
+    }
+
+    /// Whether `name` is listed, or on the default list where that belongs to it: by somebody's word, and not only because
+    /// nothing speaks against it.
+    #[must_use]
+    pub fn vouches_for(&self, name: &OsStr) -> bool {
+        self.listed.contains(name) || (!self.counts_alone() && is_default(name))
+    }
+
+    /// Whether nothing is shown but what is listed.
+    #[must_use]
+    pub fn counts_alone(&self) -> bool {
+        self.others == Others::Hidden
     }
 }
 
@@ -65,23 +90,40 @@ impl Shown {
     /// What holds when nobody says anything: the list of [`DEFAULT_SHOWN`].
     #[must_use]
     pub fn by_default() -> Self {
-        Self::Names(Names { default: true, listed: BTreeSet::new() })
+        Self::Names(Names { others: Others::Default, listed: BTreeSet::new() })
     }
 
     /// Exactly these.
     #[must_use]
     pub fn only(listed: BTreeSet<OsString>) -> Self {
-        Self::Names(Names { default: false, listed })
+        Self::Names(Names { others: Others::Hidden, listed })
     }
 
-    /// These, and what `self` shows.
+    /// What a list says in which [`ALL_NAMES`], [`ALL_BUT_SECRETS`] and [`DEFAULT_NAMES`] are words.
+    #[must_use]
+    pub fn of_words(words: impl IntoIterator<Item = OsString>) -> Self {
+        let mut listed: BTreeSet<OsString> = words.into_iter().collect();
+        let mut said = |word: &str| listed.remove(OsStr::new(word));
+        let [all, all_but_secrets, default] = [ALL_NAMES, ALL_BUT_SECRETS, DEFAULT_NAMES].map(&mut said);
+        if all {
+            return Self::All;
+        }
+        let others = match (all_but_secrets, default) {
+            (true, _) => Others::AllButSecrets,
+            (false, true) => Others::Default,
+            (false, false) => Others::Hidden,
+        };
+        Self::Names(Names { others, listed })
+    }
+
+    /// What this list of words shows, and what `self` shows.
     #[must_use]
     pub fn and(self, more: &BTreeSet<OsString>) -> Self {
-        match self {
-            Self::All => Self::All,
-            Self::Names(_) if more.contains(OsStr::new(ALL_NAMES)) => Self::All,
-            Self::Names(mut names) => {
-                names.listed.extend(more.iter().cloned());
+        match (self, Self::of_words(more.iter().cloned())) {
+            (Self::All, _) | (_, Self::All) => Self::All,
+            (Self::Names(mut names), Self::Names(more)) => {
+                names.others = names.others.max(more.others);
+                names.listed.extend(more.listed);
                 Self::Names(names)
             }
         }
@@ -90,6 +132,12 @@ impl Shown {
 
 /// Stands for every name in a list.
 pub const ALL_NAMES: &str = "*";
+
+/// Stands for every name but those of well-known secrets; no hidden name is like it.
+pub const ALL_BUT_SECRETS: &str = "all-but-secrets";
+
+/// Stands for the names of the default list, in files; no hidden name is like it.
+pub const DEFAULT_NAMES: &str = "default";
 
 /// Whether a file of this name is hidden at all.
 #[must_use]
@@ -103,7 +151,7 @@ pub fn is_default(name: &OsStr) -> bool {
     shown::is_default(name.as_encoded_bytes())
 }
 
-/// Whether `name` can be listed: a single part of a path that begins with a dot, or [`ALL_NAMES`].
+/// Whether `name` can be listed: a single part of a path that begins with a dot, [`ALL_NAMES`] or [`ALL_BUT_SECRETS`].
 pub fn check_name(name: &OsStr) -> Result<(), String> {
     let text = name.display().to_string();
     let shown = log::excerpt(&text, log::WORD_SHOWN_MAX);
@@ -111,9 +159,10 @@ pub fn check_name(name: &OsStr) -> Result<(), String> {
     if separated || name.is_empty() || name == "." || name == ".." {
         return Err(format!("'{shown}' is not the name of a file: a single part of a path"));
     }
-    if !is_hidden(name) && name != ALL_NAMES {
+    if !is_hidden(name) && name != ALL_NAMES && name != ALL_BUT_SECRETS {
         return Err(format!(
-            "'{shown}' shows nothing: hidden names begin with a dot, and '{ALL_NAMES}' alone stands for all of them"
+            "'{shown}' shows nothing: hidden names begin with a dot, '{ALL_BUT_SECRETS}' stands for all but well-known secrets, and \
+             '{ALL_NAMES}' alone for all of them"
         ));
     }
     Ok(())

@@ -98,8 +98,9 @@ const HIDDEN_ABOUT: &[&str] = &[
     "Below the working directory and every directory that is granted, at any depth, a name that begins with a dot is hidden, \
      unless it is on the list of cwd_allow_hidden. In its place stands an empty file or directory that cannot be written. A \
      grant of the place itself shows it, and the command and its interpreter are shown by the file alone. What the command \
-     makes is visible to it and hidden in the next run.",
-    "The search for such names ends after cwd_hidden_scan_max_entries. Under the default list it goes into none of the \
+     makes is visible to it and hidden in the next run, unless its name is shown: for tools that keep state in names that nobody \
+     knows there is \"all-but-secrets\".",
+    "The search for such names ends after cwd_hidden_scan_max_entries. But for a list that counts alone it goes into none of the \
      directories in HOME where toolchains keep what they have fetched, unless a wider write grant reaches them. Of a grant of / the working directory is \
      searched like that; of the rest of the host 50,000 entries or a tenth of that number, if that is more, nearest first, and there only well-known \
      secrets are hidden. A directory that cannot be searched is hidden as a whole. Backend none hides nothing.",
@@ -320,7 +321,7 @@ fn property(field: &Field) -> Value {
         Kind::VariableNames => list(json!({ "type": "string", "pattern": format!("^{name}$"), "not": internal })),
         Kind::HiddenNames => list(json!({
             "type": "string",
-            "pattern": "^([*]|default|[.]([^./\\u0000][^/\\u0000]*|[.][^/\\u0000]+)|base64:[A-Za-z0-9+/]+=*)$",
+            "pattern": "^([*]|default|all-but-secrets|[.]([^./\\u0000][^/\\u0000]*|[.][^/\\u0000]+)|base64:[A-Za-z0-9+/]+=*)$",
         })),
         Kind::Variables => list(json!({
             "type": "string",

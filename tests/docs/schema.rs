@@ -77,6 +77,8 @@ const MEMBERS: &[(&str, bool)] = &[
     (r#""workdir": "\u0000""#, false),
     (r#""cwd_allow_hidden": ["default", ".env"]"#, true),
     (r#""cwd_allow_hidden": ["*"]"#, true),
+    (r#""cwd_allow_hidden": ["all-but-secrets", ".env"]"#, true),
+    (r#""cwd_allow_hidden": ["all-but-secret"]"#, false),
     (r#""cwd_allow_hidden": ["..a", "...", ".a b"]"#, true),
     (r#""cwd_allow_hidden": [".."]"#, false),
     (r#""cwd_allow_hidden": ["."]"#, false),

@@ -13,7 +13,7 @@ use std::time::Duration;
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
-use super::{BASE64, DEFAULT_NAMES};
+use super::BASE64;
 use crate::backend::Backend;
 use crate::log;
 use crate::policy::env::{EnvName, EnvRule, os_string};
@@ -66,7 +66,7 @@ impl Word for OsString {
 
     fn read(text: &[u8]) -> Result<Self, String> {
         let name = bytes(text)?;
-        if name == DEFAULT_NAMES {
+        if name == hidden::DEFAULT_NAMES {
             return Ok(name);
         }
         hidden::check_name(&name)?;

@@ -176,6 +176,8 @@ fn empty_lists_speak_where_absence_does() {
     let more = merge([toml("cwd_allow_hidden = ['.a', 'default']").layer(&Origin::Payload)]);
     let more = more.hidden.shown;
     assert_eq!(more, Shown::by_default().and(&[".a".into()].into()));
+    let wide = merge([toml("cwd_allow_hidden = ['default', '.a', 'all-but-secrets']").layer(&Origin::Payload)]);
+    assert_eq!(wide.hidden.shown, more.and(&["all-but-secrets".into()].into()));
 }
 
 #[test]

@@ -11,7 +11,7 @@ use super::*;
 use crate::backend::Backend;
 use crate::config::file::{self, Format};
 use crate::config::layer::{Layer, Set, merge};
-use crate::policy::hidden::{Names, Overflow, Shown};
+use crate::policy::hidden::{Names, Others, Overflow, Shown};
 use crate::policy::limits::OutputOverflow;
 use crate::policy::units::Size;
 use crate::policy::{Access, EnvEntry, Grant, Missing, Network, NewSession, Protection};
@@ -96,8 +96,11 @@ fn hidden_names() -> impl Strategy<Value = Shown> {
     let name = name.prop_filter("a single part", |name| !name.contains(&b'/') && name != b"." && name != b"..");
     prop_oneof![
         Just(Shown::All),
-        (btree_set(name.prop_map(OsString::from_vec), 0..3), any::<bool>())
-            .prop_map(|(listed, default)| Shown::Names(Names { default, listed }))
+        (
+            btree_set(name.prop_map(OsString::from_vec), 0..3),
+            select(vec![Others::Hidden, Others::Default, Others::AllButSecrets])
+        )
+            .prop_map(|(listed, others)| Shown::Names(Names { others, listed }))
     ]
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Reads directories and what git says of hidden names in them, follows no link and changes nothing.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::ffi::OsStr;
 use std::fs::{self, FileType};
 use std::io;
@@ -87,6 +87,8 @@ pub(super) struct Search<'a> {
     /// Device and inode of each directory so far, and of which it is an entry.
     entered: Vec<(u64, u64, Option<usize>)>,
     pub(super) found: Vec<PathBuf>,
+    /// Those of them that are hidden because nobody listed their name, and for no other reason.
+    pub(super) unknown: BTreeSet<PathBuf>,
     /// Roots that cannot be searched, and why: what was granted cannot be hidden.
     pub(super) blocked: Vec<(PathBuf, io::Error)>,
     pub(super) links: Vec<PathBuf>,
@@ -117,6 +119,7 @@ impl<'a> Search<'a> {
             slow: VecDeque::new(),
             entered: Vec::new(),
             found: Vec::new(),
+            unknown: BTreeSet::new(),
             blocked: Vec::new(),
             links: Vec::new(),
             repositories: ground.roots.clone(),
@@ -257,7 +260,7 @@ impl<'a> Search<'a> {
         }
         names.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
         let mut tree = place.tree;
-        if self.names.default
+        if !self.names.counts_alone()
             && !self.secrets_only
             && names.iter().any(|(_, what)| matches!(what, What::Repository { .. }))
         {
@@ -265,8 +268,8 @@ impl<'a> Search<'a> {
         }
         for (name, what) in names {
             // What is often committed is as secret as any hidden name: git's word counts.
-            let secret =
-                matches!(what, What::Hide) && self.secret(place, &name).is_some_and(|secret| !secret.committed);
+            let known = if matches!(what, What::Hide) { self.secret(place, &name) } else { None };
+            let secret = known.is_some_and(|secret| !secret.committed);
             let dotted = is_dotted(&name);
             let path = place.path.join(name);
             if self.ground.decided.contains(path.as_os_str()) {
@@ -278,7 +281,12 @@ impl<'a> Search<'a> {
                 _ => Verdict::Hide,
             };
             match what {
-                What::Hide if verdict == Verdict::Hide => self.found.push(path),
+                What::Hide if verdict == Verdict::Hide => {
+                    if dotted && known.is_none() {
+                        self.unknown.insert(path.clone());
+                    }
+                    self.found.push(path);
+                }
                 What::Hide if verdict == Verdict::Show => {}
                 What::Link => self.links.push(path),
                 What::Repository { directory } => {
@@ -319,8 +327,10 @@ impl<'a> Search<'a> {
         } else if self.secrets_only {
             (dotted || place.below_dot.is_some()) && self.secret(place, name).is_some()
         } else {
-            // What is not listed is hidden; what lies below something listed can be a secret by its place.
-            (dotted && !self.names.contains(name)) || (place.below_dot.is_some() && self.secret(place, name).is_some())
+            // What is not shown is hidden; what lies below something shown can be a secret by its place, and where nobody vouches for a
+            // name by its own.
+            let suspect = place.below_dot.is_some() || (dotted && !self.names.vouches_for(name));
+            (dotted && !self.names.contains(name)) || (suspect && self.secret(place, name).is_some())
         };
         if hidden {
             return Some(if kind.is_symlink() { What::Link } else { What::Hide });

@@ -4,7 +4,7 @@ use std::os::unix::net::UnixListener;
 
 use super::*;
 use crate::plan::view::{Own, Rule};
-use crate::policy::hidden::Shown;
+use crate::policy::hidden::{Others, Shown};
 
 /// A fresh directory, removed at the end.
 struct Tree(tempfile::TempDir);
@@ -55,12 +55,12 @@ fn rule(max_entries: u64, overflow: Overflow) -> Hidden {
 
 /// Exactly these names.
 fn set(names: &[&str]) -> Names {
-    Names { default: false, listed: names.iter().map(OsString::from).collect() }
+    Names { others: Others::Hidden, listed: names.iter().map(OsString::from).collect() }
 }
 
 /// The default list, and these names.
 fn default_and(names: &[&str]) -> Names {
-    Names { default: true, ..set(names) }
+    Names { others: Others::Default, ..set(names) }
 }
 
 #[test]
@@ -365,6 +365,58 @@ fn the_default_list_shows_what_tools_need_and_no_secret() {
     assert_eq!(more, [&hidden[..6]].concat());
     // A list of one's own shows what it names, but no secret below it.
     assert_eq!(found(&set(&[".config", ".npmrc", ".npm"]))[..3], [".cargo", ".config/gh", ".env"]);
+}
+
+#[test]
+fn all_but_secrets_are_entered_and_shown() {
+    let tree = Tree::new(&[
+        ".env",
+        ".env.example",
+        ".odd/.env",
+        ".odd/.x/.netrc",
+        ".odd/.x/y",
+        ".config/gh/hosts.yml",
+        ".config/nvim/init",
+        "a/.state",
+        "a/config/gh/x",
+        "a/.data/key",
+        "a/.yarnrc",
+        ".git/.env",
+        ".git/x",
+        ".npm -> a/config",
+        ".secrets -> a/config",
+        ".pgpass -> a/.data/key",
+        ".boto -> a/.state",
+        ".s3cfg -> a/.listed",
+        "a/.listed",
+        ".netrc -> .env.example",
+    ]);
+    let found = |listed: &[&str]| {
+        let names = Names { others: Others::AllButSecrets, ..set(listed) };
+        let found = scan(&tree.ground(&[""], &[]), &rule(99, Overflow::Error), &names).unwrap();
+        assert_eq!(found.unknown().count(), 0);
+        tree.names(&found)
+    };
+    let hidden =
+        [".config/gh", ".env", ".git/.env", ".odd/.env", ".odd/.x/.netrc", "a/.data/key", "a/.state", "a/.yarnrc"];
+    // What a link with the name of a secret leads to is one, unless somebody vouches for its own name.
+    assert_eq!(found(&[".listed"]), [&hidden[..], &["a/config"]].concat());
+    let fewer = [".config/gh", ".odd/.x/.netrc", "a/.data/key", "a/.yarnrc", "a/config"];
+    assert_eq!(found(&[".listed", ".env", ".boto"]), fewer);
+}
+
+#[test]
+fn unknown_names_are_told_from_secrets() {
+    let tree =
+        Tree::new(&[".env", ".new", ".config/gh/x", ".git/HEAD", "a/.odd/.env", "a/.netrc", ".ssh -> a/b", "a/b"]);
+    let unknown = |names: &Names| {
+        let mut scan = scan(&tree.ground(&[""], &[]), &rule(99, Overflow::Error), names).unwrap();
+        scan.look_again().unwrap();
+        let top = tree.path("");
+        scan.unknown().map(|path| path.strip_prefix(&top).unwrap().display().to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(unknown(&default_and(&[])), [".new", "a/.odd"]);
+    assert_eq!(unknown(&set(&[".new"])), [".config", ".git", "a/.odd"]);
 }
 
 #[test]
