@@ -143,8 +143,16 @@ fn it_prints_and_hashes_as_itself() {
     for other in [&[][..], &["--show-hidden", "*"], &["--show-hidden", ".env", WORD[0], WORD[1]]] {
         assert_ne!(hash(other), of, "{other:?}");
     }
-    // Nothing is asked for that `none` would have to refuse.
-    world.run(["-q", "-b", "none", "--net", "host", WORD[0], WORD[1], "true"]).done().is(0, "", "");
+    // Nothing is asked for that `none` would have to refuse, also where it widens a list that does ask.
+    let none = ["-q", "-b", "none", "--net", "host"];
+    world.run([&none[..], &WORD, &["true"]].concat()).done().is(0, "", "");
+    world.write("w/list.toml", "cwd_allow_hidden = ['.env']\n");
+    let list = [&none[..], &["--policy", "list.toml"]].concat();
+    world.run([&list[..], &["true"]].concat()).done().refused(125, &["masks"]);
+    world.run([&list[..], &WORD, &["true"]].concat()).done().is(0, "", "");
+    let printed = world.run([&list[..], &WORD, &["--print-policy=toml"]].concat()).done().code(0).out();
+    world.write("w/printed.toml", printed);
+    world.run(["-q", "--policy", "printed.toml", "true"]).done().is(0, "", "");
     print(&["-b", "bwrap", "--no-default-env", WORD[0], WORD[1]], "--print-policy=payload")
         .refused(125, &["cannot print the policy as a payload", "no place for 'all-but-secrets'"]);
 }

@@ -13,7 +13,7 @@ use proptest::sample::{select, subsequence};
 use sandbox_run::backend::Backend;
 use sandbox_run::config::{Layer, Set, merge};
 use sandbox_run::policy::env::{EnvName, EnvRule};
-use sandbox_run::policy::hidden::{Names, Others, Overflow, Shown};
+use sandbox_run::policy::hidden::{Names, Others, Overflow, Shown, is_hidden};
 use sandbox_run::policy::limits::OutputOverflow;
 use sandbox_run::policy::{Access, EnvEntry, Grant, Missing, Network, NewSession, Origin, PathRule, Protection};
 
@@ -91,7 +91,7 @@ fn layer() -> impl Strategy<Value = Layer> {
     );
     let third = (
         set(shown()),
-        btree_set("\\.[d-f]".prop_map(OsString::from), 0..2),
+        btree_set("\\.[d-f]|all-but-secrets|[*]".prop_map(OsString::from), 0..2),
         set(1..99_u64),
         set(select(Overflow::ALL.to_vec())),
         set(any::<bool>()),
@@ -252,7 +252,8 @@ proptest! {
         let alone = merge([a]).asked;
         // A later single setting may take these back.
         if b.network.is_some() { both.insert(Protection::Network); }
-        if b.hidden_shown.is_some() { both.insert(Protection::Masks); }
+        let widens = b.hidden_added.iter().any(|name| !is_hidden(name));
+        if b.hidden_shown.is_some() || widens { both.insert(Protection::Masks); }
         if b.timeout.is_some() { both.insert(Protection::Time); }
         prop_assert!(alone.is_subset(&both), "{alone:?} {both:?}");
     }

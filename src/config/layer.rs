@@ -149,8 +149,8 @@ impl Layer {
 #[must_use]
 pub fn merge(layers: impl IntoIterator<Item = Layer>) -> Policy {
     let merged = layers.into_iter().fold(Layer::default(), Layer::under);
-    let asked = asked(&merged);
-    let shown = shown(merged.hidden_shown, &merged.hidden_added);
+    let shown = shown(merged.hidden_shown.clone(), &merged.hidden_added);
+    let asked = asked(&merged, shown.as_ref());
     let mut origins = BTreeMap::new();
     let mut decided = Decided { origins: &mut origins };
     Policy {
@@ -223,16 +223,13 @@ fn shown(list: Option<Set<Shown>>, added: &BTreeSet<OsString>) -> Option<Set<Sho
 /// The protections that the sources ask for in so many words.
 ///
 /// A grant counts: whoever lists what may be read or written expects the rest to be out of reach.
-fn asked(layer: &Layer) -> BTreeSet<Protection> {
+fn asked(layer: &Layer, shown: Option<&Set<Shown>>) -> BTreeSet<Protection> {
     let mut asked = BTreeSet::new();
     if !layer.grants.is_empty() {
         asked.extend([Protection::FilesRead, Protection::FilesWrite]);
     }
-    // More than the default list is no demand for the rest of it.
-    let hides = layer
-        .hidden_shown
-        .as_ref()
-        .is_some_and(|set| matches!(&set.value, Shown::Names(names) if names.counts_alone()));
+    // More than the default list is no demand for the rest of it, whoever said so.
+    let hides = shown.is_some_and(|set| matches!(&set.value, Shown::Names(names) if names.counts_alone()));
     if !layer.masks.is_empty() || hides {
         asked.insert(Protection::Masks);
     }
