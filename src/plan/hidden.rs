@@ -319,11 +319,12 @@ pub fn scan(ground: &Ground, rule: &Hidden, names: &Names) -> Result<Scan> {
                 .into(),
         );
     }
-    let Search { found: mut paths, unknown, links, repositories, worktrees, .. } = search;
-    paths.extend(links.iter().filter_map(|link| behind(link, ground, names)));
+    let Search { found: mut paths, links, repositories, worktrees, .. } = search;
+    paths.extend(links.iter().filter_map(|link| behind(link, ground, names)).map(|path| (path, false)));
     paths.sort_unstable();
-    paths.dedup();
-    let found = paths.into_iter().map(|path| Found { unknown: unknown.contains(&path), path, now: None }).collect();
+    // Of two reasons the better one counts, which comes first.
+    paths.dedup_by(|next, path| next.0 == path.0);
+    let found = paths.into_iter().map(|(path, unknown)| Found { path, unknown, now: None }).collect();
     Ok(Scan { found, repositories, warnings, notes, told: worktrees.told, looked: None })
 }
 

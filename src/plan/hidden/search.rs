@@ -2,7 +2,7 @@
 //!
 //! Reads directories and what git says of hidden names in them, follows no link and changes nothing.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::ffi::OsStr;
 use std::fs::{self, FileType};
 use std::io;
@@ -86,9 +86,8 @@ pub(super) struct Search<'a> {
     slow: VecDeque<Place>,
     /// Device and inode of each directory so far, and of which it is an entry.
     entered: Vec<(u64, u64, Option<usize>)>,
-    pub(super) found: Vec<PathBuf>,
-    /// Those of them that are hidden because nobody listed their name, and for no other reason.
-    pub(super) unknown: BTreeSet<PathBuf>,
+    /// What to hide, and whether that is for no other reason than that nobody listed the name.
+    pub(super) found: Vec<(PathBuf, bool)>,
     /// Roots that cannot be searched, and why: what was granted cannot be hidden.
     pub(super) blocked: Vec<(PathBuf, io::Error)>,
     pub(super) links: Vec<PathBuf>,
@@ -119,7 +118,6 @@ impl<'a> Search<'a> {
             slow: VecDeque::new(),
             entered: Vec::new(),
             found: Vec::new(),
-            unknown: BTreeSet::new(),
             blocked: Vec::new(),
             links: Vec::new(),
             repositories: ground.roots.clone(),
@@ -197,7 +195,7 @@ impl<'a> Search<'a> {
                 path.as_os_str().len() <= LONGEST + 1 + 255 && closed::look(path).is_ok()
             };
             if can_be_hidden {
-                self.found.push(path.to_owned());
+                self.found.push((path.to_owned(), false));
                 return true;
             }
             match (above.and_then(|number| self.entered.get(number)), path.parent()) {
@@ -281,12 +279,7 @@ impl<'a> Search<'a> {
                 _ => Verdict::Hide,
             };
             match what {
-                What::Hide if verdict == Verdict::Hide => {
-                    if dotted && known.is_none() {
-                        self.unknown.insert(path.clone());
-                    }
-                    self.found.push(path);
-                }
+                What::Hide if verdict == Verdict::Hide => self.found.push((path, dotted && known.is_none())),
                 What::Hide if verdict == Verdict::Show => {}
                 What::Link => self.links.push(path),
                 What::Repository { directory } => {
