@@ -76,7 +76,7 @@ Register-ArgumentCompleter -Native -CommandName 'sandbox-run' -ScriptBlock {
             [CompletionResult]::new('--no-default-env', '--no-default-env', [CompletionResultType]::ParameterName, 'Inherit only what --env names')
             [CompletionResult]::new('--keep-jobserver', '--keep-jobserver', [CompletionResultType]::ParameterName, 'Keep the jobserver of make')
             [CompletionResult]::new('--capture', '--capture', [CompletionResultType]::ParameterName, 'Put the output into the result')
-            [CompletionResult]::new('--trace', '--trace', [CompletionResultType]::ParameterName, 'Run COMMAND under strace, list refused file accesses')
+            [CompletionResult]::new('--trace', '--trace', [CompletionResultType]::ParameterName, 'Run COMMAND under strace, list what it was refused')
             [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Say more on standard error; repeatable')
             [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Say more on standard error; repeatable')
             [CompletionResult]::new('-q', '-q', [CompletionResultType]::ParameterName, 'Say only errors on standard error')

@@ -73,7 +73,7 @@ set edit:completion:arg-completer[sandbox-run] = {|@words|
             cand --no-default-env 'Inherit only what --env names'
             cand --keep-jobserver 'Keep the jobserver of make'
             cand --capture 'Put the output into the result'
-            cand --trace 'Run COMMAND under strace, list refused file accesses'
+            cand --trace 'Run COMMAND under strace, list what it was refused'
             cand -v 'Say more on standard error; repeatable'
             cand --verbose 'Say more on standard error; repeatable'
             cand -q 'Say only errors on standard error'

@@ -77,7 +77,7 @@ complete -c sandbox-run -l create-missing -d 'Create missing directories of --wr
 complete -c sandbox-run -l no-default-env -d 'Inherit only what --env names'
 complete -c sandbox-run -l keep-jobserver -d 'Keep the jobserver of make'
 complete -c sandbox-run -l capture -d 'Put the output into the result'
-complete -c sandbox-run -l trace -d 'Run COMMAND under strace, list refused file accesses'
+complete -c sandbox-run -l trace -d 'Run COMMAND under strace, list what it was refused'
 complete -c sandbox-run -s v -l verbose -d 'Say more on standard error; repeatable'
 complete -c sandbox-run -s q -l quiet -d 'Say only errors on standard error'
 complete -c sandbox-run -s h -l help -d 'Print help (--help: in full)'

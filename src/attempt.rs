@@ -11,6 +11,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use crate::backend::bwrap::Features;
 use crate::backend::{self, Backend, Tools};
+use crate::denials::Summary;
 use crate::error::{Error, Kind, Result};
 use crate::exit::Status;
 use crate::host::Host;
@@ -26,7 +27,7 @@ use crate::stage::made::Made;
 use crate::stage::outcome::{Outcome, Reason};
 use crate::stage::outer;
 use crate::stage::trial::{Act, Answer, Trial};
-use crate::{diagnose, sys};
+use crate::{diagnose, log, sys};
 
 /// A plan with the tools it was made for.
 pub type Planned = (Plan, Tools);
@@ -257,8 +258,14 @@ fn attempt(
             created.keep();
         }
         let tried = std::mem::take(&mut account.tried);
-        for denial in account.denials.take().iter().flat_map(|denials| denials.summary(&plan, host)) {
-            tracing::warn!("{denial}");
+        if let Some(denials) = account.denials.take() {
+            let Summary { denials, probes } = denials.summary(&plan, host);
+            for denial in &denials {
+                log::wanted(denial);
+            }
+            for probe in &probes {
+                tracing::info!("{probe}");
+            }
         }
         if let Errand::Run { reports, .. } = errand {
             reports.account(account);

@@ -1,25 +1,31 @@
 //! What a trace tells of refused calls, and the option that would allow each.
 //!
-//! Reads lines of strace, which are no more to be trusted than the target that it runs beside, and looks at the host's files to
-//! find what is missing inside only. Decides nothing, changes nothing.
+//! Reads lines of strace, which are no more to be trusted than the target that it runs beside; [`summary`] finds out which of
+//! them the sandbox answers for. Decides nothing, changes nothing.
 
+mod danger;
+mod filter;
 mod line;
+mod network;
+mod probes;
+mod summary;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use crate::host::Host;
 use crate::plan::Plan;
-use crate::plan::links::walk;
-use crate::plan::view::{Own, Rule};
-use line::{Call, Line};
+use crate::seccomp;
+use crate::seccomp::table::Group;
+use crate::stage::handoff;
+use line::{Call, Line, Raw};
+use network::Peer;
 
-/// How many different refusals are kept.
+pub use danger::danger;
+pub(crate) use filter::traced;
+pub use summary::{Summary, abbreviated};
+
+/// How many different refusals of one kind are kept.
 const MOST: usize = 10_000;
-
-/// How many of them are told.
-const TOLD: usize = 100;
 
 /// How many processes are followed at once; a line that is cut in two by another process is lost beyond that.
 const PROCESSES: usize = 10_000;
@@ -28,8 +34,20 @@ const PROCESSES: usize = 10_000;
 #[derive(Clone, Debug, Default)]
 pub struct Denials {
     start: PathBuf,
+    /// What the filter of this run depends on, if it has one.
+    filter: Option<seccomp::Options>,
+    /// Places that are empty inside and not on the host.
+    hidden: BTreeSet<PathBuf>,
     processes: HashMap<u32, Process>,
     found: BTreeMap<Wish, Refusal>,
+    /// Of those places, what was opened all the same.
+    emptied: BTreeSet<PathBuf>,
+    /// Whom nobody reached.
+    peers: BTreeMap<(Peer, &'static str), String>,
+    /// What the filter refused, by the name of the group and that of the call.
+    filtered: BTreeMap<(&'static str, String), &'static Group>,
+    /// Kinds of sockets that take a capability.
+    privileged: BTreeSet<String>,
 }
 
 /// What is known of one process.
@@ -56,6 +74,15 @@ enum Want {
     Write,
     /// To make the name, give it to something else, or take it away.
     Name,
+    /// To speak to whoever listens there.
+    Connect,
+}
+
+impl Want {
+    /// Whether something on the host would be different afterwards.
+    fn changes(self) -> bool {
+        matches!(self, Self::Write | Self::Name)
+    }
 }
 
 /// How it was refused the first time.
@@ -66,10 +93,15 @@ struct Refusal {
 }
 
 impl Denials {
-    /// Of a target that starts in `directory`.
+    /// Of the target of `plan`.
     #[must_use]
-    pub fn new(directory: &Path) -> Self {
-        Self { start: directory.to_owned(), ..Self::default() }
+    pub fn new(plan: &Plan) -> Self {
+        Self {
+            start: plan.workdir.clone(),
+            filter: plan.backend.has_view().then(|| handoff::filter(plan)),
+            hidden: plan.rules.hiding().map(PathBuf::from).collect(),
+            ..Self::default()
+        }
     }
 
     /// Takes in one line of strace.
@@ -92,110 +124,94 @@ impl Denials {
             }
             line::Half::Whole => text,
         };
+        let Some(raw) = line::raw(text) else { return };
+        match raw.result {
+            Err(error) if self.filtered(&raw, error) || self.unreached(&raw, error, number) => return,
+            Err(_) => {}
+            Ok(result) => self.opened(&raw, result),
+        }
+        self.file(text, number);
+    }
+
+    /// Whether it is the filter that refused the call, or the lack of a capability.
+    fn filtered(&mut self, raw: &Raw, error: &str) -> bool {
+        let Some(options) = self.filter else { return false };
+        if let Some(group) = filter::refuses(options, raw.name, raw.arguments, error) {
+            if self.filtered.len() < MOST {
+                let call = match (raw.name, raw.arguments.split(", ").next()) {
+                    ("socket" | "socketpair" | "unshare", Some(what)) => format!("{}({what})", raw.name),
+                    (name, _) => name.to_owned(),
+                };
+                self.filtered.insert((group.name, call), group);
+            }
+            return true;
+        }
+        let bare = raw.name == "socket" && error == "EPERM";
+        if bare && self.privileged.len() < MOST {
+            let mut words = raw.arguments.split(", ");
+            let [family, kind] = [words.next(), words.next()].map(Option::unwrap_or_default);
+            let kind = kind.split('|').next().unwrap_or_default();
+            self.privileged.insert(format!("{family}, {kind}"));
+        }
+        bare
+    }
+
+    /// Whether the call is about somebody who was not reached, or an address that was not to be had.
+    fn unreached(&mut self, raw: &Raw, error: &str, process: u32) -> bool {
+        let Some(call) = network::CALLS.into_iter().find(|call| *call == raw.name) else { return false };
+        match network::peer(call, raw.arguments) {
+            Some(Peer::Path(path)) => {
+                let want = if call == "bind" { Want::Name } else { Want::Connect };
+                let path = self.directory(process).join(path);
+                self.wish(path, want, call, error);
+            }
+            Some(peer) if self.peers.len() < MOST => {
+                self.peers.entry((peer, call)).or_insert_with(|| error.to_owned());
+            }
+            _ => {}
+        }
+        true
+    }
+
+    /// What was opened and is empty because it is hidden.
+    fn opened(&mut self, raw: &Raw, result: &str) {
+        let opens = matches!(raw.name, "open" | "openat" | "openat2");
+        if let Some(path) = line::opened(result).filter(|path| opens && self.hidden.contains(path)) {
+            self.emptied.insert(path);
+        }
+    }
+
+    fn file(&mut self, text: &str, number: u32) {
         let Some(Line { call, error }) = line::parse(text) else { return };
         let Call { name, paths, want, directory } = call;
         if let Some(directory) = directory {
-            process.directory = Some(directory);
+            self.processes.entry(number).or_default().directory = Some(directory);
         }
-        let base = process.directory.clone().unwrap_or_else(|| self.start.clone());
+        let base = self.directory(number);
         let mut paths = paths.into_iter().map(|path| base.join(path));
         let Some(error) = error else {
             if let ("chdir", Some(to)) = (name.as_str(), paths.next()) {
-                process.directory = Some(to);
+                self.processes.entry(number).or_default().directory = Some(to);
             }
             return;
         };
         for path in paths {
-            if self.found.len() < MOST {
-                let refusal = Refusal { call: name.clone(), error: error.clone() };
-                self.found.entry(Wish { path, want }).or_insert(refusal);
-            }
+            self.wish(path, want, &name, &error);
         }
     }
 
-    /// A line for each refusal that comes from the sandbox and not from the files themselves, each remedy once.
-    #[must_use]
-    pub fn summary(&self, plan: &Plan, host: &Host) -> Vec<String> {
-        let mut lines = Vec::new();
-        let mut remedies = BTreeSet::new();
-        let mut more = 0_usize;
-        for (wish, Refusal { call, error }) in &self.found {
-            let Some(remedy) = remedy(wish, error, plan, host) else { continue };
-            if !remedies.insert(remedy.clone()) {
-                continue;
-            }
-            if lines.len() == TOLD {
-                more += 1;
-                continue;
-            }
-            let what = if wish.want == Want::Read { "read" } else { "write" };
-            lines.push(format!("denied: {error} {call} '{}' for {what}: {remedy}", plain(&wish.path).display()));
+    /// Where a process stands, as far as it was told.
+    fn directory(&self, process: u32) -> PathBuf {
+        let known = self.processes.get(&process).and_then(|process| process.directory.as_ref());
+        known.unwrap_or(&self.start).clone()
+    }
+
+    fn wish(&mut self, path: PathBuf, want: Want, call: &str, error: &str) {
+        if self.found.len() < MOST {
+            let refusal = Refusal { call: call.to_owned(), error: error.to_owned() };
+            self.found.entry(Wish { path, want }).or_insert(refusal);
         }
-        if more > 0 {
-            lines.push(format!("denied: {more} more"));
-        }
-        lines
     }
-}
-
-/// What would allow it; `None` where the sandbox is not the reason.
-fn remedy(wish: &Wish, error: &str, plan: &Plan, host: &Host) -> Option<String> {
-    if !plan.backend.has_view() || wish.path.starts_with("/proc") {
-        return None;
-    }
-    let rules = &plan.rules;
-    let write = wish.want != Want::Read;
-    let found = walk(&wish.path).ok().filter(|_| wish.want != Want::Name);
-    // A name that is to be made, or taken away, belongs to the deepest directory that exists.
-    let (place, exists) = match found {
-        Some(found) => (found.end, true),
-        None if write => (wish.path.ancestors().skip(1).find_map(|above| walk(above).ok())?.end, false),
-        None => return None,
-    };
-    let shown = rules.shows(&place);
-    if shown && (!write || rules.writable(&place)) {
-        // The files' own permissions, or a name that is not there on the host either.
-        return None;
-    }
-    // A directory that everybody has: of its own inside.
-    let private =
-        matches!(rules.decides(&place), Some((at, Rule::Own(Own::Shared | Own::SecondTmp | Own::Home))) if at == place);
-    if place == Path::new("/") || !exists && private {
-        return None;
-    }
-    if error != "ENOENT" && !write && fs::metadata(&place).is_err() {
-        return None;
-    }
-    let written = if place == plan.workdir { ".".to_owned() } else { abbreviated(&place, host) };
-    Some(match rules.decides(&place) {
-        Some((at, Rule::Mask)) => format!("the mask on '{}' hides it", at.display()),
-        Some((at, Rule::DenySocket)) => format!("'{}' is denied by --deny-socket", at.display()),
-        Some((at, Rule::Protect)) if write => format!("'{}' is protected", at.display()),
-        _ if write => format!("-w {written}"),
-        _ => format!("-r {written}"),
-    })
-}
-
-/// Without `.` and `..`, as far as the host knows the way.
-fn plain(path: &Path) -> PathBuf {
-    match (path.parent().and_then(|parent| walk(parent).ok()), path.file_name()) {
-        (Some(parent), Some(name)) => parent.end.join(name),
-        _ => path.to_owned(),
-    }
-}
-
-/// As one would type it in a shell.
-#[must_use]
-pub fn abbreviated(path: &Path, host: &Host) -> String {
-    let below_home =
-        host.home.as_deref().and_then(|home| path.strip_prefix(home).ok()).filter(|rest| *rest != Path::new(""));
-    let text = match below_home {
-        Some(rest) => format!("~/{}", rest.display()),
-        None => path.display().to_string(),
-    };
-    let plain = text.chars().all(|char| char.is_alphanumeric() || "-_./+:@%,~".contains(char));
-    // `~` in quotes is expanded by us.
-    if plain { text } else { format!("'{}'", text.replace('\'', "'\\''")) }
 }
 
 #[cfg(test)]
@@ -203,7 +219,7 @@ mod tests {
     use super::*;
 
     fn found(lines: &[&str]) -> Vec<(String, bool, String)> {
-        let mut denials = Denials::new(Path::new("/w"));
+        let mut denials = Denials { start: PathBuf::from("/w"), ..Denials::default() };
         for line in lines {
             denials.line(line);
         }

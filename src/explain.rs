@@ -17,6 +17,7 @@ use nix::unistd::{AccessFlags, access};
 use serde::Serialize;
 
 use crate::attempt::{self, Tried};
+use crate::denials::danger;
 use crate::error::{Error, Kind, Result};
 use crate::host::Host;
 use crate::log::escape;
@@ -329,21 +330,29 @@ fn agree(
 
 fn hint(look: &Look, deciding: &Deciding, exists: bool, writable: Option<bool>, host: &Host) -> Option<String> {
     let path = crate::denials::abbreviated(&look.end, host);
+    let remark =
+        |write: bool| danger(&look.end, write, host).map(|why| format!(" (careful: {why})")).unwrap_or_default();
     let shown = matches!(look.thing, Thing::Host(_) | Thing::Copy(_));
     match deciding.rule {
         "no-view" | "own-proc" | "own-dev" => None,
         "mask" | "deny-socket" if !shown => Some("leave that rule out".into()),
         // Nobody's rule: what git obeys is protected unasked, and a grant of the very place lifts that.
-        "protect" if deciding.given.is_empty() => Some(format!("-w {path} lets it be written")),
+        "protect" if deciding.given.is_empty() => Some(format!("-w {path} lets it be written{}", remark(true))),
         "protect" => Some("leave that rule out to let it be written".into()),
         "hidden-name" => {
             let name = deciding.at.as_deref().and_then(|at| Path::new(at).file_name()).unwrap_or_default();
-            Some(format!("--show-hidden '{}' shows all of that name, -r {path} this one", name.display()))
+            Some(format!(
+                "--show-hidden '{}' shows all of that name, -r {path} this one{}",
+                name.display(),
+                remark(false)
+            ))
         }
         _ if shown && writable == Some(false) && access(&look.end, AccessFlags::W_OK).is_ok() => {
-            Some(format!("-w {path} lets it be written"))
+            Some(format!("-w {path} lets it be written{}", remark(true)))
         }
-        _ if exists && !shown => Some(format!("-r {path} shows it, -w {path} lets it be written as well")),
+        _ if exists && !shown => {
+            Some(format!("-r {path} shows it, -w {path} lets it be written as well{}", remark(true)))
+        }
         _ => None,
     }
 }

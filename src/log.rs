@@ -32,6 +32,9 @@ pub const VARIABLE: &str = "SANDBOX_RUN_LOG";
 /// The target of events that carry a remedy for the error before them.
 const HINT: &str = "hint";
 
+/// The target of events that somebody asked for by an option of its own.
+const WANTED: &str = "wanted";
+
 /// Sets up diagnostics for the rest of the process. Options win over the variable's `value`.
 pub fn start(verbosity: Verbosity, format: LogFormat, value: Option<&std::ffi::OsStr>) {
     let by_variable = from_variable(value);
@@ -45,7 +48,7 @@ pub fn start(verbosity: Verbosity, format: LogFormat, value: Option<&std::ffi::O
     let builder = tracing_subscriber::fmt()
         // Warnings are kept in each case.
         .with_max_level(level.max(LevelFilter::WARN))
-        .with_writer((|| Stderr).with_filter(move |event| *event.level() <= level))
+        .with_writer((|| Stderr).with_filter(move |event| *event.level() <= level || event.target() == WANTED))
         .with_ansi(false)
         // It would report a standard error that cannot be written to there, and panic.
         .log_internal_errors(false);
@@ -70,6 +73,11 @@ pub fn failure(error: &Error) {
     for hint in error.hints() {
         tracing::error!(target: HINT, "hint: {hint}");
     }
+}
+
+/// Says as a warning what was asked for, and so is no notice that `-q` would keep back.
+pub fn wanted(text: &str) {
+    tracing::warn!(target: WANTED, "{text}");
 }
 
 /// Says that something went wrong beside the run, whose status stays.

@@ -15,6 +15,7 @@ mod bystanders;
 mod cgroup;
 mod check;
 mod closed;
+mod denials;
 mod descriptors;
 mod diagnostics;
 mod docs;

@@ -82,7 +82,7 @@ fn refused_writing_masks_and_protects() {
         format!("EROFS mkdir '{o}/dir' for write: -w {o}"),
         format!("EROFS open '{o}/secret' for write: -w {o}/secret"),
         format!("EROFS open '{kept}' for write: '{kept}' is protected"),
-        format!("ENOENT open '{masked}/below' for read: the mask on '{masked}' hides it"),
+        format!("ENOENT open '{masked}/below' for read: the mask on '{masked}' hides it, leave that out"),
         format!("EROFS open '{odd}/x' for write: -w '{odd}'"),
     ] {
         assert!(told.contains(&line.as_str()), "{line}\n{told:?}\n{}", done.stderr);
@@ -172,17 +172,42 @@ print(done, ctypes.get_errno())";
     world.run(["--trace", "--", "python3", "-c", read]).done().code(0).stdout("1 0\n").stderr_has(LOUD);
 }
 
+/// Whoever asks for a list does not get a run without one.
 #[test]
-fn without_strace_the_command_runs() {
+fn without_strace_nothing_runs() {
     let world = World::new();
     world.dir("bin");
-    for program in ["bwrap", "cat"] {
+    for program in ["bwrap", "touch"] {
         symlink(find(program).expect("installed"), world.path("bin").join(program)).unwrap();
     }
-    let done = world.run(["--trace", "cat", &world.text("o/secret")]).env("PATH", world.path("bin")).done().code(1);
-    done.stdout("").stderr_has("warning: there is no strace in PATH: the command runs untraced\n").stderr_lacks(LOUD);
-    let call = world.run(["--trace", "-r", "../o", "cat", "../o/secret"]).env("PATH", world.path("bin"));
-    call.done().is(0, "s3cret", "sandbox-run: warning: there is no strace in PATH: the command runs untraced\n");
+    let run = |words: &[&str]| world.run(words).env("PATH", world.path("bin")).done();
+    for options in BACKENDS {
+        let gaps: &[&str] = if options.contains(&"none") { &["--allow-gap", GAPS] } else { &[] };
+        let options = [&options[..], gaps, &["-w", "."]].concat();
+        let done = run(&[&options[..], &["--trace", "touch", "ran"]].concat()).code(125).stdout("");
+        let done = done.stderr_has("sandbox-run: cannot trace the command (--trace): there is no strace in PATH\n");
+        done.stderr_has("hint: install strace (Debian, Ubuntu: apt-get install strace; ").stderr_lacks(LOUD);
+        assert!(!world.has("w/ran"), "{options:?}");
+        run(&[&options[..], &["touch", "ran"]].concat()).is(0, "", "");
+        fs::remove_file(world.path("w/ran")).unwrap();
+    }
+    run(&["--trace", "--dry-run", "touch", "x"]).refused(125, &["no strace in PATH"]);
+}
+
+/// The same where a mask hides it.
+#[test]
+fn a_hidden_strace_is_a_missing_one() {
+    if !has_strace() {
+        return;
+    }
+    let world = World::new();
+    let strace = find("strace").expect("installed");
+    let strace = fs::canonicalize(strace).unwrap().display().to_string();
+    let words = ["-w", ".", "--mask", &strace];
+    let done = world.run([&words[..], &["--trace", "touch", "ran"]].concat()).done();
+    done.refused(125, &["cannot trace the command (--trace): ", &strace]);
+    assert!(!world.has("w/ran"));
+    world.run([&words[..], &["touch", "ran"]].concat()).done().is(0, "", "");
 }
 
 /// Whatever stands in for strace decides nothing.
@@ -201,7 +226,12 @@ exec \"$@\"\n";
         .done()
         .code(0)
         .stdout("hi\n");
-    assert_eq!(denied(&done.stderr), ["ENOENT open '/etc/shadow' for read: -r /etc/shadow"], "{}", done.stderr);
+    assert_eq!(
+        denied(&done.stderr),
+        ["ENOENT open '/etc/shadow' for read: -r /etc/shadow (careful: it holds password hashes)"],
+        "{}",
+        done.stderr
+    );
     assert!(!done.stderr.contains('\u{1b}'), "{}", done.stderr);
 }
 

@@ -491,11 +491,15 @@ pub(super) const TEXTS: &[Text] = &[
     },
     Text {
         id: "trace",
-        short: "Run COMMAND under strace, list refused file accesses",
-        long: "Run COMMAND under strace ('-f -y -e trace=file'), which must be installed, and say at the end which \
-            accesses to files the sandbox refused, each once, with the option that would allow it. What a file's own \
-            permissions refuse and what does not exist on the host either is left out; '-v' prints every traced \
-            call. For this run processes inside may trace each other, of which a warning tells; COMMAND is slower, and \
+        short: "Run COMMAND under strace, list what it was refused",
+        long: "Run COMMAND under strace, which must be installed (without it nothing runs, status 125), and say at the end \
+            what the sandbox refused, each once, the most telling first, with the narrowest option that would allow it \
+            or the words that none does: files that were not to be written or are not there, hidden names and masks that \
+            were met (an open file that is empty), sockets, the network, system calls that the filter refuses. A remark \
+            tells where an option would give much away. What a file's own permissions refuse, what does not exist on the \
+            host either and what programs look for and do without (locales, the loader, the size of the machine) is left \
+            out; '-v' shows the last, and every traced call but those that send data. '-q' keeps notices back, not this list. \
+            For this run processes inside may trace each other, of which a warning tells; COMMAND is slower, and \
             inherits one more descriptor. Its status is what it is without. A process has one tracer: where COMMAND is \
             one itself (gdb, lldb, strace and others, by name), it runs without another above it, and nothing is listed.",
         default: "off",
@@ -509,7 +513,7 @@ pub(super) const TEXTS: &[Text] = &[
     Text {
         id: "quiet",
         short: "Say only errors on standard error",
-        long: "Say only errors on standard error, no warnings.",
+        long: "Say only errors on standard error, no warnings. The list of '--trace' is no warning: it was asked for.",
         default: "off",
     },
     Text {

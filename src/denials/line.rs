@@ -1,4 +1,4 @@
-//! One line of `strace -f -y -e trace=file`: the call, its paths, and the error.
+//! One line of `strace -f -y`: the call, its paths, and the error.
 //!
 //! Whatever is not understood is passed over: a line may come from the target as well.
 
@@ -94,12 +94,48 @@ pub(super) fn half(text: &str) -> Half<'_> {
     }
 }
 
-/// What a whole line says.
-pub(super) fn parse(text: &str) -> Option<Line> {
+/// A call of any kind, before its arguments are looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Raw<'a> {
+    /// As the kernel knows it.
+    pub name: &'a str,
+    /// Between the brackets.
+    pub arguments: &'a str,
+    /// The name of the error, or what the call gave.
+    pub result: Result<&'a str, &'a str>,
+}
+
+/// Takes a whole line apart.
+pub(super) fn raw(text: &str) -> Option<Raw<'_>> {
     let (name, rest) = text.split_once('(')?;
     if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_') {
         return None;
     }
+    let (arguments, result) = rest.rsplit_once(" = ")?;
+    let arguments = arguments.trim_end().strip_suffix(')')?;
+    let result = match result.strip_prefix("-1 ") {
+        Some(error) => Err(error.split(' ').next().unwrap_or_default()),
+        None => Ok(result),
+    };
+    Some(Raw { name, arguments, result })
+}
+
+/// The file that a call which gave a descriptor has opened, as the kernel names it.
+pub(super) fn opened(result: &str) -> Option<PathBuf> {
+    let (number, rest) = result.split_once('<')?;
+    let path = unescape(rest.split_once('>')?.0);
+    (number.bytes().all(|byte| byte.is_ascii_digit()) && path.is_absolute()).then_some(path)
+}
+
+/// The text of a C string whose opening quote has gone by.
+pub(super) fn string(text: &str) -> Option<PathBuf> {
+    Some(unescape(&text[..closing(text)?]))
+}
+
+/// What a whole line says of files.
+pub(super) fn parse(text: &str) -> Option<Line> {
+    let name = raw(text)?.name;
+    let (_, rest) = text.split_once('(')?;
     let Arguments { quoted, rest: tail, directory, working } = arguments(rest)?;
     let (_, result) = tail.rsplit_once(" = ")?;
     let error = match result.strip_prefix("-1 ") {
@@ -233,6 +269,34 @@ fn unescape(text: &str) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn calls_of_any_kind() {
+        for (text, expected) in [
+            (
+                "unshare(CLONE_NEWUSER)            = -1 EPERM (Operation not permitted)",
+                Some(("CLONE_NEWUSER", Err("EPERM"))),
+            ),
+            ("mount(\"a = b\", NULL) = -1 EPERM (x)", Some(("\"a = b\", NULL", Err("EPERM")))),
+            ("openat(AT_FDCWD</w>, \"f\", O_RDONLY) = 3</w/f>", Some(("AT_FDCWD</w>, \"f\", O_RDONLY", Ok("3</w/f>")))),
+            ("getpid() = 7", Some(("", Ok("7")))),
+            ("+++ exited with 0 +++", None),
+            ("Unshare(1) = 0", None),
+            ("unshare(", None),
+        ] {
+            assert_eq!(raw(text).map(|raw| (raw.arguments, raw.result)), expected, "{text}");
+        }
+        for (result, expected) in [
+            ("3</w/f>", Some("/w/f")),
+            ("3</w/f>(deleted)", Some("/w/f")),
+            ("3</w/\\76>", Some("/w/>")),
+            ("3<socket:[7]>", None),
+            ("3", None),
+            ("x</w>", None),
+        ] {
+            assert_eq!(opened(result), expected.map(PathBuf::from), "{result}");
+        }
+    }
 
     fn call(text: &str) -> (String, Vec<String>, bool, Option<String>) {
         let Line { call, error } = parse(text).unwrap();

@@ -93,8 +93,8 @@ pub fn resolve(
         builder.view.pin();
         builder.program(&target)?;
     }
-    let trace =
-        if attempt.trace { trace(&mut builder, has_view, host, &workdir, &target, argv, &mut warnings) } else { None };
+    let trace = attempt.trace.then(|| trace(&mut builder, has_view, host, &workdir, &target, argv, &mut warnings));
+    let trace = trace.transpose()?;
     let Builder { view, create, mut notes, warnings: heeded, absent, unprotected, .. } = builder;
     warnings.extend(heeded);
 
@@ -225,7 +225,7 @@ fn devices(operations: &[MountOp]) -> Vec<PathBuf> {
     devices
 }
 
-/// How `target` is traced. Without a tracer, or where a mask hides it, the run goes on without, since it restricts no less.
+/// How `target` is traced. Without a tracer, or where a mask hides it, nothing runs: a list was asked for, and there would be none.
 fn trace(
     builder: &mut Builder,
     has_view: bool,
@@ -234,26 +234,31 @@ fn trace(
     target: &Target,
     argv: &[OsString],
     warnings: &mut Vec<String>,
-) -> Option<Tracing> {
+) -> Result<Tracing> {
     const LOUD: &str =
         "--trace: the command may trace its processes and read their memory in this run, which is refused otherwise";
     if trace::is_tracer(&target.literal) {
         let name = target.literal.file_name().unwrap_or_default().display();
         warnings.push(format!("{LOUD}; '{name}' is a tracer itself: what it is refused is not listed"));
-        return Some(Tracing::Target);
+        return Ok(Tracing::Target);
     }
+    let refuse = |reason: &str| Error::text(Kind::Policy, format!("cannot trace the command (--trace): {reason}"));
     let path = host.variable("PATH");
     let Some(strace) = trace::find(&target::path_entries(path), workdir) else {
-        warnings.push("there is no strace in PATH: the command runs untraced".into());
-        return None;
+        return Err(refuse("there is no strace in PATH").hint(
+            "install strace (Debian, Ubuntu: apt-get install strace; Fedora: dnf install strace); without --trace the \
+             command runs untraced",
+        ));
     };
     let trace = Trace::new(&strace, target, argv, path);
-    if has_view && let Err(error) = builder.program(&strace) {
-        warnings.push(format!("the command runs untraced: {error}"));
-        return None;
+    if has_view {
+        builder.program(&strace).map_err(|error| {
+            let refused = refuse(&error.to_string());
+            error.hints().iter().fold(refused, |refused, hint| refused.hint(hint.clone()))
+        })?;
     }
     warnings.push(format!("{LOUD}; it runs slower, and inherits one more descriptor"));
-    Some(Tracing::Strace(trace))
+    Ok(Tracing::Strace(trace))
 }
 
 /// The directory in which the target starts, without links; it must be there and be searchable.

@@ -293,6 +293,11 @@ impl View {
         self.writable(path) || self.entries.iter().any(|(at, entry)| at.starts_with(path) && entry.rule.writable())
     }
 
+    /// Places that are empty because a rule hides what the host has there.
+    pub fn hiding(&self) -> impl Iterator<Item = &Path> {
+        self.entries.iter().filter(|(_, entry)| entry.rule.hides()).map(|(at, _)| at.as_path())
+    }
+
     /// Hides a name that begins with a dot, unless it is granted. A protect of it goes: there is nothing left to write.
     pub fn hide_name(&mut self, at: &Path, kind: FileKind) {
         if self.entries.get(at).is_some_and(Entry::only_protects) {

@@ -91,7 +91,7 @@ fn start(plan: &Plan, launch: &Launch, host: &Host, mode: Mode) -> Result<Starte
     let messages = sys::fd::scratch(c"messages")?;
     let group = group(plan)?;
     let trace = plan.trace.as_ref().filter(|_| matches!(mode, Mode::Run(_)));
-    let strace = trace.and_then(Tracing::strace).map(Strace::start).transpose()?;
+    let strace = trace.and_then(Tracing::strace).map(|trace| Strace::start(trace, plan)).transpose()?;
     let errand = Errand {
         program: strace.as_ref().map_or(&plan.target.literal, |strace| &strace.program),
         argv: strace.as_ref().map_or(&plan.argv, |strace| &strace.argv),

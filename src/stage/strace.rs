@@ -14,8 +14,9 @@ use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::unistd::pipe2;
 
+use super::handoff;
 use super::output::PATIENCE;
-use crate::denials::Denials;
+use crate::denials::{Denials, traced};
 use crate::plan::Plan;
 use crate::plan::trace::Trace;
 use crate::sys;
@@ -43,14 +44,15 @@ pub struct Strace {
 
 impl Strace {
     /// Makes the pipe.
-    pub fn start(trace: &Trace) -> io::Result<Self> {
+    pub fn start(trace: &Trace, plan: &Plan) -> io::Result<Self> {
         let (reader, writer) = pipe2(OFlag::O_CLOEXEC)?;
         fcntl(&reader, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
         // A limit on open files may be lower.
         let writer = sys::fd::duplicate_above(&writer, NUMBER).or_else(|_| writer.as_fd().try_clone_to_owned())?;
         // `-D`: the target stays our child, so that signals, stops and its status go as without a tracer.
-        let options = ["strace", "-D", "-qq", "-f", "-y", "-e", "trace=file", "-o"];
+        let options = ["strace", "-D", "-qq", "-f", "-y", "-e"];
         let mut argv: Vec<OsString> = options.map(OsString::from).to_vec();
+        argv.extend([calls(plan).into(), "-o".into()]);
         argv.push(format!("/proc/self/fd/{}", writer.as_raw_fd()).into());
         argv.push("--".into());
         argv.extend(trace.command.iter().cloned());
@@ -74,13 +76,23 @@ impl Strace {
     pub fn listen(self, plan: &Plan) -> Listener {
         let Self { reader, writer, .. } = self;
         drop(writer);
-        Listener {
-            pipe: Some(reader.into()),
-            partial: Vec::new(),
-            skipping: false,
-            denials: Denials::new(&plan.workdir),
-        }
+        Listener { pipe: Some(reader.into()), partial: Vec::new(), skipping: false, denials: Denials::new(plan) }
     }
+}
+
+/// What is traced: files, the network, and what the filter of this run refuses.
+fn calls(plan: &Plan) -> String {
+    const NETWORK: &str = "bind,connect,sendmsg,sendto,socket";
+    let filter = plan.backend.has_view().then(|| handoff::filter(plan));
+    // A strace that does not know a call leaves it out.
+    let refused = filter.map(traced).unwrap_or_default().into_iter().map(|call| format!(",?{call}"));
+    format!("trace=%file,{NETWORK}{}", refused.collect::<String>())
+}
+
+/// Whether a line may be printed: what is sent may be a secret, and nobody wants to read of terminals.
+fn is_printed(line: &str) -> bool {
+    let call = line.split_once(' ').map_or("", |(_, call)| call.trim_start().trim_start_matches("<... "));
+    !["ioctl", "sendmsg", "sendto"].iter().any(|silent| call.starts_with(silent))
 }
 
 /// Our end of the pipe.
@@ -137,7 +149,9 @@ impl Listener {
             if ends {
                 if !std::mem::take(&mut self.skipping) {
                     let line = String::from_utf8_lossy(&self.partial);
-                    tracing::info!("{line}");
+                    if is_printed(&line) {
+                        tracing::info!("{line}");
+                    }
                     self.denials.line(&line);
                 }
                 self.partial.clear();
