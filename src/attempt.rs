@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use crate::backend::bwrap::Features;
 use crate::backend::{self, Backend, Tools};
@@ -27,7 +27,7 @@ use crate::stage::made::Made;
 use crate::stage::outcome::{Outcome, Reason};
 use crate::stage::outer;
 use crate::stage::trial::{Act, Answer, Trial};
-use crate::{diagnose, log, sys};
+use crate::{diagnose, explain, log, sys};
 
 /// A plan with the tools it was made for.
 pub type Planned = (Plan, Tools);
@@ -219,6 +219,7 @@ fn attempt(
     let mut stale = 0;
     let mut remade = 0;
     loop {
+        let begun = Instant::now();
         let (mut plan, tools) = prepare_knowing(policy, host, backend, target, attempt, known.as_ref())?;
         let trials = match errand {
             Errand::Run { .. } => Vec::new(),
@@ -244,6 +245,14 @@ fn attempt(
         let mode = match errand {
             Errand::Run { reports, .. } => {
                 reports.chose(&plan);
+                if tracing::enabled!(tracing::Level::DEBUG) {
+                    for line in explain::decisions(&plan, policy, host) {
+                        tracing::debug!("{line}");
+                    }
+                    let (mounts, names) = (plan.view.len(), plan.hidden.len());
+                    let text = format!("{mounts} mounts, {names} hidden names, after {}", milliseconds(begun));
+                    tracing::debug!("backend '{backend}' is tried: {text}");
+                }
                 tracing::info!(
                     "backend '{backend}' starts '{}' in '{}'",
                     plan.target.exec.display(),
@@ -253,6 +262,7 @@ fn attempt(
             }
             Errand::Try { .. } => outer::Mode::Try(&trials),
         };
+        let begun = Instant::now();
         let (outcome, mut account) = outer::run(&plan, &launch, host, mode);
         if account.started_at.is_some() {
             created.keep();
@@ -271,13 +281,16 @@ fn attempt(
             reports.account(account);
         }
         match outcome {
-            Outcome::Ended(status) => return Ok(Ran { status, plan, tried }),
+            Outcome::Ended(status) => {
+                tracing::debug!("backend '{backend}' is done, after {}", milliseconds(begun));
+                return Ok(Ran { status, plan, tried });
+            }
             Outcome::NotExecuted(errno) => return Err(not_executed(&plan, errno)),
             Outcome::NotStarted(reason) => {
                 if let Errand::Run { reports, .. } = errand {
                     reports.passed_over();
                 }
-                tracing::debug!("backend '{backend}' did not start: {reason}");
+                tracing::debug!("backend '{backend}' did not start, after {}: {reason}", milliseconds(begun));
                 if stale < MAX_STALE && overtaken(&plan, &reason) {
                     stale += 1;
                     known = Some(plan.hidden);
@@ -292,6 +305,11 @@ fn attempt(
             }
         }
     }
+}
+
+/// How long ago that was, for readers.
+fn milliseconds(since: Instant) -> String {
+    format!("{} ms", since.elapsed().as_millis())
 }
 
 /// From this number of hidden names on they may be the reason why a launch is too large: bubblewrap keeps a descriptor open for

@@ -3,6 +3,7 @@
 //! Runs no command and changes nothing on the host. Where plan and trial disagree it says so and fails: one of them is wrong, and
 //! nobody should have to find out which one by accident.
 
+mod decisions;
 mod look;
 mod rules;
 
@@ -25,6 +26,7 @@ use crate::plan::links::walk;
 use crate::plan::{Plan, expand};
 use crate::policy::Policy;
 use crate::stage::trial::{Answer, Trial, identity};
+pub use decisions::decisions;
 use look::{Look, Thing, look};
 use rules::{Deciding, deciding};
 

@@ -32,7 +32,7 @@ fn line<'a>(done: &'a Done, start: &str) -> &'a str {
 fn python(steps: &[&str]) -> String {
     let mut text = "import ctypes, os, socket\nlibc = ctypes.CDLL(None, use_errno=True)\ndef step(what):\n    try: what()\n    except OSError: pass\n".to_owned();
     for step in steps {
-        text.push_str(&format!("step(lambda: {step})\n"));
+        text.extend(["step(lambda: ", step, ")\n"]);
     }
     text
 }

@@ -118,3 +118,57 @@ fn nowhere_to_say_it_is_no_failure() {
     }
     world.run(["-r", "missing", "true"]).stderr(full()).done().code(125).stdout("");
 }
+
+/// `-v` says what happened, `-vv` what was decided as well, and neither the value of a variable.
+#[test]
+fn twice_says_every_decision() {
+    let world = World::new();
+    world.write("w/.env", "A=1");
+    world.write("w/.odd/x", "x");
+    world.write("w/key", "x");
+    world.write("w/p.toml", "read_roots = ['../o']\ncwd_allow_hidden = ['.git']\ntimeout = '1m'\n");
+    let words = ["--policy", "p.toml", "-w", ".", "--mask", "key", "-e", "SET=s3t-value", "-e", "PASSED", "--", "true"];
+    let run = |option: &str| {
+        let call = world.run([&[option], &words[..]].concat()).env("PASSED", "passed-v4lue").env("DROPPED", "dr0pped");
+        let done = call.done().code(0).stdout("");
+        for value in ["s3t-value", "passed-v4lue", "dr0pped"] {
+            assert!(!done.stderr.contains(value), "{}", done.stderr);
+        }
+        done.stderr
+    };
+    let (once, twice) = (run("-v"), run("-vv"));
+    let lines: Vec<&str> = twice.lines().collect();
+    for line in once.lines() {
+        assert!(lines.contains(&line), "{line}\n{twice}");
+    }
+    let (w, o) = (world.text("w"), world.text("o"));
+    for line in [
+        "network: off from default",
+        "setting: timeout from p.toml",
+        &format!("rule: write '{w}' from --write, as '.'"),
+        &format!("rule: read '{o}' from p.toml, as '../o'"),
+        &format!("rule: mask '{w}/key' from --mask, as 'key'"),
+        &format!("rule: hidden-name '{w}/.env' from p.toml (passwords and tokens of an application)"),
+        &format!("rule: hidden-name '{w}/.odd' from p.toml"),
+        "rule: private '/tmp' from default",
+        "variables: 'SET' from --env",
+        "variable dropped: DROPPED: not on the allowlist",
+    ] {
+        assert!(lines.contains(&&*format!("sandbox-run: debug: {line}")), "{line}\n{twice}");
+        assert!(!once.contains(line), "{line}\n{once}");
+    }
+    for start in
+        ["backend 'bwrap' is tried: ", "backend 'bwrap' is done, after ", "system calls refused: kernel modules, "]
+    {
+        let start = format!("sandbox-run: debug: {start}");
+        assert!(lines.iter().any(|line| line.starts_with(&start)), "{start}\n{twice}");
+    }
+    let passed = lines.iter().find(|line| line.starts_with("sandbox-run: debug: variables passed (")).expect("a line");
+    assert!(passed.split(' ').any(|name| name == "PASSED"), "{passed}");
+    // A backend that is passed over has its time, too.
+    world.script("fake/bwrap", "#!/bin/sh\nexit 1\n");
+    let path =
+        std::env::join_paths([world.path("fake")].into_iter().chain(std::env::split_paths(crate::harness::PATHS)));
+    let done = world.run(["-vv", "-b", "bwrap,none", "true"]).env("PATH", path.unwrap()).done().code(0);
+    done.stderr_has("backend 'bwrap' did not start, after ").stderr_has("backend 'none' is done, after ");
+}

@@ -45,6 +45,7 @@ mod left_behind;
 mod life;
 mod limits;
 mod load;
+mod lost;
 mod made;
 mod masks;
 mod matrix;

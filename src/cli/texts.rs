@@ -507,7 +507,11 @@ pub(super) const TEXTS: &[Text] = &[
     Text {
         id: "verbose",
         short: "Say more on standard error; repeatable",
-        long: "Say more on standard error; repeat for still more.",
+        long: "Say more on standard error: what was left out or hidden, which backend starts the command, what the command wrote \
+            to places of the sandbox's own, which end with it (names and sizes), and after a failure what would tell more. \
+            Twice: every decision as well, one a line: each grant, mask and hidden name with its rule and who gave it, each \
+            setting, the names of variables that pass, are set and dropped, and how long each backend took. Three times: \
+            all there is. Values of variables are never said.",
         default: "warnings and errors",
     },
     Text {

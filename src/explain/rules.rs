@@ -57,7 +57,7 @@ pub(super) fn deciding(plan: &Plan, policy: &Policy, host: &Host, path: &Path) -
 }
 
 /// The word for machines and the text for people.
-fn word(rule: &Rule) -> (&'static str, &'static str) {
+pub(super) fn word(rule: &Rule) -> (&'static str, &'static str) {
     match rule {
         Rule::System { .. } => ("system", "a part of every view, read-only"),
         Rule::Folder => ("folder", "an empty directory that a name passes through"),
@@ -82,15 +82,15 @@ fn word(rule: &Rule) -> (&'static str, &'static str) {
     }
 }
 
-struct Asking<'a> {
-    plan: &'a Plan,
-    policy: &'a Policy,
-    host: &'a Host,
+pub(super) struct Asking<'a> {
+    pub plan: &'a Plan,
+    pub policy: &'a Policy,
+    pub host: &'a Host,
 }
 
 impl Asking<'_> {
     /// Everybody who asked for `rule` at `at`; nobody where it holds by itself.
-    fn given(&self, rule: &Rule, at: &Path) -> Vec<Given> {
+    pub fn given(&self, rule: &Rule, at: &Path) -> Vec<Given> {
         let files = &self.policy.files;
         let rules = match rule {
             Rule::Read | Rule::Write | Rule::Pin => {

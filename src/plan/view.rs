@@ -293,6 +293,11 @@ impl View {
         self.writable(path) || self.entries.iter().any(|(at, entry)| at.starts_with(path) && entry.rule.writable())
     }
 
+    /// Every rule and where it is attached, parents first.
+    pub fn all(&self) -> impl Iterator<Item = (&Path, &Rule)> {
+        self.entries.iter().map(|(at, entry)| (at.as_path(), &entry.rule))
+    }
+
     /// Places that are empty because a rule hides what the host has there.
     pub fn hiding(&self) -> impl Iterator<Item = &Path> {
         self.entries.iter().filter(|(_, entry)| entry.rule.hides()).map(|(at, _)| at.as_path())

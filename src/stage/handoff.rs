@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::left::Wanted;
 use super::rlimits::Rlimits;
 use super::trial::Trial;
 use crate::plan::{Check, Held, MountOp, Plan};
@@ -45,6 +46,8 @@ pub struct Header {
     pub rlimits: Rlimits,
     /// Start nothing: report that everything would be ready.
     pub rehearsal: bool,
+    /// Where to say what the target leaves in places that end with the sandbox, if anybody wants to hear of it.
+    pub left: Option<Wanted>,
     /// How many of the strings are arguments, variables, checks (one file and its path each), writable places, trials and
     /// devices.
     pub counts: [usize; 6],

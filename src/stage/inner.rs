@@ -17,7 +17,7 @@ use nix::unistd::{Pid, getpid, pipe2};
 
 use super::control::{Inner, Report, Step, WATCHED};
 use super::handoff::{self, Handoff, Isolation, MARKER};
-use super::trial;
+use super::{left, trial};
 use crate::plan::Held;
 use crate::plan::base::DEVICES;
 use crate::sys::landlock::Wall;
@@ -125,6 +125,8 @@ fn run(handoff: &Handoff, control: &Inner) -> Result<i32, Failure> {
             nix::unistd::setsid().at(Step::Session)?;
         }
     }
+    // Here and not in the target, which comes later.
+    let mut left = header.left.as_ref().and_then(|wanted| Some((wanted, File::from(sys::fd::adopt(wanted.file)?))));
     if header.rehearsal {
         control.report(Report::Ready, None).at(Step::Handle)?;
         return Ok(0);
@@ -171,7 +173,11 @@ fn run(handoff: &Handoff, control: &Inner) -> Result<i32, Failure> {
         stopped: false,
         urgent: false,
     };
-    watch.until_the_end()
+    watch.until_the_end(&mut || {
+        if let Some((wanted, file)) = left.take() {
+            left::look(wanted, file, &handoff.writable);
+        }
+    })
 }
 
 /// What the kernel says has to agree with what was planned.
@@ -378,9 +384,11 @@ struct Watch<'a> {
 }
 
 impl Watch<'_> {
-    fn until_the_end(mut self) -> Result<i32, Failure> {
+    /// `look` is called once the target has ended, while everything is still there.
+    fn until_the_end(mut self, look: &mut dyn FnMut()) -> Result<i32, Failure> {
         loop {
             if let Some(end) = self.reap()? {
+                look();
                 let _told = self.control.report(end, None);
                 self.end_the_rest();
                 return Ok(0);

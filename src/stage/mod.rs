@@ -6,6 +6,7 @@ pub mod control;
 pub mod cover;
 pub mod handoff;
 pub mod inner;
+pub mod left;
 pub mod made;
 pub mod outcome;
 pub mod outer;

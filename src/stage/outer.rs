@@ -15,6 +15,7 @@ use super::account::Account;
 use super::cgroup::{Group, Wants};
 use super::control::{self, FORWARDED, Inner, Report, Step, WATCHED};
 use super::handoff::{self, Errand, Handoff, Header, MARKER};
+use super::left::Listener;
 use super::outcome::{Outcome, Reason};
 use super::output::{Output, Wish};
 use super::rlimits::Rlimits;
@@ -58,7 +59,13 @@ pub enum Mode<'a> {
 pub fn run(plan: &Plan, launch: &Launch, host: &Host, mode: Mode) -> (Outcome, Account) {
     let terminal = Terminal::of(host, plan.new_session);
     let (outcome, account) = match start(plan, launch, host, mode) {
-        Ok(started) => supervise::watch(plan, host, started, terminal),
+        Ok((started, left)) => {
+            let watched = supervise::watch(plan, host, started, terminal);
+            if let Some(left) = left.filter(|_| matches!(mode, Mode::Run(_))) {
+                left.tell(host);
+            }
+            watched
+        }
         Err(reason) => (Outcome::NotStarted(reason), Account::default()),
     };
     if matches!(outcome, Outcome::NotStarted(_)) {
@@ -70,7 +77,7 @@ pub fn run(plan: &Plan, launch: &Launch, host: &Host, mode: Mode) -> (Outcome, A
     (outcome, account)
 }
 
-fn start(plan: &Plan, launch: &Launch, host: &Host, mode: Mode) -> Result<Started, Reason> {
+fn start(plan: &Plan, launch: &Launch, host: &Host, mode: Mode) -> Result<(Started, Option<Listener>), Reason> {
     let signals = Arrivals::of(WATCHED)?;
     let (outer, inner) = control::pair()?;
     let mut streams = Streams::duplicate(host)?;
@@ -99,6 +106,7 @@ fn start(plan: &Plan, launch: &Launch, host: &Host, mode: Mode) -> Result<Starte
     };
     let mut keep = plan.keep_fds.clone();
     keep.extend(strace.as_ref().map(Strace::number));
+    let left = Listener::start(plan)?;
     let header = Header {
         nonce: nonce()?,
         control: inner.as_fd().as_raw_fd(),
@@ -115,6 +123,7 @@ fn start(plan: &Plan, launch: &Launch, host: &Host, mode: Mode) -> Result<Starte
         by_shell: plan.target.script_without_shebang && strace.is_none(),
         rlimits: Rlimits::of(plan),
         rehearsal: purpose == Purpose::Rehearsal,
+        left: left.as_ref().map(|left| left.wanted(plan)),
         counts: [
             errand.argv.len(),
             plan.environment.vars.len(),
@@ -134,6 +143,8 @@ fn start(plan: &Plan, launch: &Launch, host: &Host, mode: Mode) -> Result<Starte
             let prepared = Prepared::new(command, &marker, group.as_ref(), &mut passed)?;
             passed.files.extend([file, inner.into()]);
             passed.files.extend(streams.into_files());
+            // Under the very number that the hand-off names.
+            keep.extend(left.as_ref().map(Listener::number));
             let keep: Vec<RawFd> = keep.iter().copied().collect();
             let messages = messages.as_fd();
             sys::process::fork(|| prepared.execute(&passed, &keep, group.as_ref(), messages))?
@@ -151,7 +162,7 @@ fn start(plan: &Plan, launch: &Launch, host: &Host, mode: Mode) -> Result<Starte
             launcher
         }
     };
-    Ok(Started {
+    let started = Started {
         launcher,
         control: outer,
         signals,
@@ -160,7 +171,8 @@ fn start(plan: &Plan, launch: &Launch, host: &Host, mode: Mode) -> Result<Starte
         group,
         trace: strace.map(|strace| strace.listen(plan)),
         purpose,
-    })
+    };
+    Ok((started, left))
 }
 
 /// Starts the inner stage in a copy of this process, which lets go of `ours`, in `group`.
