@@ -77,6 +77,7 @@ mod time;
 mod toolchains;
 mod trace;
 mod tracked;
+mod unsaid;
 mod untouched;
 mod view;
 mod walls;

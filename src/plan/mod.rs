@@ -13,6 +13,8 @@ mod git;
 pub mod hidden;
 mod image;
 pub mod links;
+mod obeyed;
+mod patterns;
 pub mod resolve;
 mod secrets;
 mod streams;

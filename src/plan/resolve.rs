@@ -13,11 +13,12 @@ use super::build::Builder;
 use super::env::{self, Inputs, Jobserver};
 use super::hidden::Scan;
 use super::links::{reason, walk};
+use super::obeyed::{self, Told};
 use super::streams::{self, Streams};
 use super::target::{Search, Target};
 use super::trace::{self, Trace, Tracing};
 use super::view::{Own, Rule, View};
-use super::{Check, Create, Held, MountOp, Plan, absolute, base, gap, target};
+use super::{Check, Create, Held, MountOp, Plan, absolute, base, gap, patterns, target};
 use crate::backend::Backend;
 use crate::backend::bwrap::Features;
 use crate::error::{Error, Kind, Result};
@@ -76,7 +77,7 @@ pub fn resolve(
 
     let mut builder = Builder::new(host, &workdir);
     if has_view {
-        builder.rules(policy)?;
+        builder.rules(policy).map_err(|error| patterns::hint(error, policy, host, &workdir))?;
     } else {
         // What cannot be resolved is a mistake, whoever would have held it.
         absolute(policy, host)?;
@@ -97,6 +98,12 @@ pub fn resolve(
     let trace = trace.transpose()?;
     let Builder { view, create, mut notes, warnings: heeded, absent, unprotected, .. } = builder;
     warnings.extend(heeded);
+    warnings.extend(patterns::warnings(policy, host, &workdir));
+    match obeyed::told(&hidden, &target.literal, &workdir) {
+        Some(Told::Warning(warning)) => warnings.push(warning),
+        Some(Told::Note(note)) => notes.push(note),
+        None => {}
+    }
 
     let mut lost = lost(attempt, scope_sockets);
     lost.extend(streams.lost(policy.network));
