@@ -152,12 +152,13 @@ fn list_of_profiles(host: &Host) -> Vec<u8> {
 }
 
 fn printed(policy: &Policy, form: PolicyForm, host: &Host) -> Result<Vec<u8>> {
-    let policy = plan::absolute(policy, host)?;
+    // What cannot be resolved is a mistake in any form. A file keeps the words, a payload has no place for them.
+    let absolute = plan::absolute(policy, host)?;
     let text = match form {
-        PolicyForm::Json => print::json(&policy),
-        PolicyForm::Toml => print::toml(&policy),
+        PolicyForm::Json => print::json(policy),
+        PolicyForm::Toml => print::toml(policy),
         PolicyForm::Payload => {
-            let record = record::record(&policy)
+            let record = record::record(&absolute)
                 .map_err(|error| Error::text(Kind::Policy, format!("cannot print the policy as a payload: {error:#}")))
                 .map_err(|error| error.hint("--print-policy=toml has a place for everything"))?;
             payload::encode(&record) + "\n"

@@ -58,7 +58,7 @@ fn dots_before_a_missing_name_run_in_each_way() {
             assert!(found.iter().all(|(status, _)| *status == 0), "{rule:?} {path}: {found:?}");
         }
         let printed = world.run([rule, &["../o/../missing", "--print-policy=json"]].concat()).done().code(0);
-        printed.stdout_has(&format!("\"{}\"", world.text("missing")));
+        printed.stdout_has("\"../o/../missing\"");
         assert_eq!(std::fs::remove_dir_all(world.path("missing")).is_ok(), rule.contains(&"--create-missing"));
     }
     // And what is there is what is meant.

@@ -77,11 +77,11 @@ fn each_write_grant_keeps_what_a_missing_path_means() {
     world.write("w/p.toml", "create_missing = true\nwrite_roots = ['one']\n");
     world.write("w/q.toml", "write_roots_create = ['one']\n");
     let mixed = ["--policy", "p.toml", "-w", "two"];
-    let one = format!("write_roots_create = [\n    \"{}\",  # from ", world.text("w/one"));
-    let two = format!("write_roots = [\n    \"{}\",  # from --write\n]\n", world.text("w/two"));
+    let one = "write_roots_create = [\n    \"one\",  # from ";
+    let two = "write_roots = [\n    \"two\",  # from --write\n]\n";
     let printed = |words: &[&str], form: &str| world.run([words, &[form]].concat()).done().code(0).stderr("").out();
     let text = printed(&mixed, "--print-policy=toml");
-    assert!(text.contains(&one) && text.contains(&two) && !text.contains("create_missing"), "{text}");
+    assert!(text.contains(one) && text.contains(two) && !text.contains("create_missing"), "{text}");
     assert!(printed(&["--policy", "p.toml"], "--print-policy").contains(&format!("{one}p.toml\n]\n")));
     assert!(printed(&["--create-missing", "-w", "one"], "--print-policy").contains(&format!("{one}--write\n]\n")));
     world.run([&mixed[..], &["--print-policy=payload"]].concat()).done().refused(125, &["write_roots_create"]);
@@ -395,7 +395,69 @@ fn a_long_command_line_becomes_a_file() {
     let second = run(&["--policy", file], &w);
     assert_eq!((first.code, first.out(), &first.stderr), (second.code, second.out(), &second.stderr));
     assert!(second.out().contains("s3cret") && second.out().contains("CI=1") && second.out().contains("MY_OWN=1"));
-    // It says all paths in full, so it means the same from elsewhere.
+    // Its paths stand as they were written, so elsewhere it means what lies there.
+    std::fs::create_dir_all(world.path("home/sub")).unwrap();
+    for (name, text) in [("home/key", "k"), ("home/.env", "x"), ("home/.git/HEAD", "x")] {
+        world.write(name, text);
+    }
     let third = run(&["--policy", file], &elsewhere);
-    assert_eq!(third.out().lines().next(), second.out().lines().next());
+    assert_eq!(third.out().lines().next(), Some(&*world.text("home/sub")));
+    assert!(third.out().contains("s3cretk") && world.has("home/made"), "{} {}", third.out(), third.stderr);
+}
+
+/// A printed file goes along with a project: to another directory, and to somebody else's HOME.
+#[test]
+fn paths_are_printed_as_they_were_written() {
+    let world = world();
+    world.write("w/p.toml", "read_roots = ['~/data', '/usr/share']\nmask_paths = ['./key', 'sub/../.env']\n");
+    let words = ["--policy", "p.toml", "-w", ".", "-r", "../o/file", "--protect", "sub/", "-C", "../w"];
+    for (form, name) in [("--print-policy=toml", "policy.toml"), ("--print-policy=json", "policy.json")] {
+        let text = world.run([&words[..], &[form]].concat()).done().code(0).stderr("").out();
+        for path in ["~/data", "/usr/share", "./key", "sub/../.env", ".", "../o/file", "sub/", "../w"] {
+            assert!(text.contains(&format!("\"{path}\"")), "{path}: {text}");
+        }
+        assert!(!text.contains(&world.text("")), "{text}");
+        let file = world.write(&format!("o/{name}"), &text);
+        let again = |more: &[&str]| world.run([&["--policy", file.to_str().unwrap()], more].concat());
+        let second = again(&[form]).done().code(0).stderr("").out();
+        let bare =
+            |text: &str| text.lines().map(|line| line.split("  # ").next().unwrap().to_owned()).collect::<Vec<_>>();
+        assert_eq!(bare(&second), bare(&text));
+        let of = |call: Call| hash(call);
+        assert_eq!(
+            of(again(&["--dry-run=json", "true"])),
+            of(world.run([&words[..], &["--dry-run=json", "true"]].concat()))
+        );
+        // The same words in another project of somebody with another HOME.
+        for (at, content) in [
+            ("w/home2/data/x", "mine"),
+            ("w/p/w/key", "k"),
+            ("w/p/w/sub/f", "f"),
+            ("w/p/w/.env", "E"),
+            ("w/p/o/file", "other"),
+        ] {
+            world.write(at, content);
+        }
+        let script =
+            ["--", "sh", "-c", "cat ~/data/x ../o/file key .env; echo x >made; echo x >sub/f || echo protected"];
+        let done = again(&script).cwd(world.path("w/p/w")).env("HOME", world.path("w/home2")).done().code(0);
+        assert_eq!(done.out(), "mineotherprotected\n", "{}", done.stderr);
+        std::fs::remove_dir_all(world.path("w/p")).unwrap();
+        std::fs::remove_dir_all(world.path("w/home2")).unwrap();
+    }
+    // What cannot be resolved is a mistake in any form, and a payload has absolute paths only.
+    for form in ["toml", "json", "payload"] {
+        let form = format!("--print-policy={form}");
+        world.run(["-r", "~nobody/x", &form]).done().refused(125, &["~nobody/x"]);
+    }
+    let payload =
+        world.run(["-q", "-b", "none", "--net", "host", "-r", "~/data", "--print-policy=payload"]).done().code(0);
+    let text = String::from_utf8(
+        base64::Engine::decode(
+            &base64::prelude::BASE64_URL_SAFE_NO_PAD,
+            payload.out().trim_end().trim_end_matches('='),
+        )
+        .unwrap(),
+    );
+    assert!(text.unwrap().contains(&world.text("home/data")));
 }

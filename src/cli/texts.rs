@@ -125,10 +125,12 @@ pub(super) const TEXTS: &[Text] = &[
     Text {
         id: "print-policy",
         short: "Print the policy and run nothing",
-        long: "Print the merged policy with all paths made absolute and run nothing: as 'toml' with the origin of \
+        long: "Print the merged policy and run nothing: as 'toml' with the origin of \
             each setting as a comment, as 'json', or as 'payload', which fails when a record has no place for \
-            something. What is printed can be read back by '--policy' or '--policy-payload' and means the same on \
-            this machine; for others write paths as '.' or '~' again, and backend_type as 'auto'. A form is typed after '=' \
+            something. What is printed can be read back by '--policy' or '--policy-payload' and means the same in the same \
+            directory. In 'toml' and 'json' paths stand as they were written, '.' and '~/x' too, so that the file can go to \
+            other users and places; profiles are laid in, and backend_type is the list that auto stands for here: \
+            sandbox-run(5) says what is portable. In 'payload' all paths are absolute. A form is typed after '=' \
             only. COMMAND may be left out.",
         default: "",
     },

@@ -1,7 +1,7 @@
 //! Writes a policy as a document: JSON, TOML with the origin of each setting, and the canonical bytes that are hashed.
 //!
-//! Pure. Whoever prints for another directory makes the paths absolute first. What is written reads back as the same policy,
-//! values of variables included: the text is as secret as they are.
+//! Pure. Paths stay as they were written, unless whoever hands the policy over has made them absolute. What is written reads
+//! back as the same policy, values of variables included: the text is as secret as they are.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};

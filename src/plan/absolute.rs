@@ -1,4 +1,4 @@
-//! A policy with every path made absolute, as it is printed: so that it means the same wherever it is read back.
+//! A policy with every path made absolute, as it is hashed and becomes a payload: so that it means the same everywhere.
 //!
 //! Looks at the host's files only to take `..`, or a slash at the end, out of a path that has one.
 

@@ -46,11 +46,17 @@ const DESCRIPTION: &[&str] = &[
     "Paths are resolved as those of options are: relative ones and '..' once against the working directory, '~' at the start \
      is the home directory, '$NAME' is not expanded. A path or value that is not UTF-8, or that begins with 'base64:', is \
      written as 'base64:' and its bytes in standard base64 with padding; JSON also takes the escapes \\udc80 to \\udcff for \
-     the bytes 0x80 to 0xff. Nothing in a path is a pattern: '*' and '?' are expanded by no key. '..' below a directory that does \
+     the bytes 0x80 to 0xff. Nothing in a path is a pattern: '*', '?' and '[' are expanded by no key, and a warning tells of \
+     a path with one of them that does not exist. '..' below a directory that does \
      not exist is an error.",
     "A path of mask_paths, protect_paths or deny_unix_socket_paths that does not exist is noted only with -v: nothing is there to \
      hide, and nothing that comes there later is hidden.",
-    "--print-policy writes the policy of a whole command line in this form, with the source of each setting as a comment.",
+    "--print-policy writes the policy of a whole command line in this form, with the source of each setting as a comment. Of that \
+     file is portable, to other directories, users and machines, what is written so: paths that begin with '~/' or are relative \
+     stand as they were typed, limits, hidden names and variables say the same everywhere. Not portable are absolute paths, \
+     those that a profile takes from a variable of the caller among them; extends, in whose place stands what the profiles \
+     said at that time; backend_type, which is what auto stood for; env_set, which holds values, secrets too; and keep_fds, \
+     numbers of the caller. A payload has absolute paths only.",
 ];
 
 /// Options that decide about the policy, each as it is typed, the key that says the same, and what that key is then.
@@ -74,8 +80,11 @@ const OPTIONS: &[(&str, &[&str], &str, &str)] = &[
     ("--deny-socket PATH", &["--deny-socket", "/nope"], "deny_unix_socket_paths", r#"["/nope"]"#),
     ("--allow-socket PATH", &["--allow-socket", "/nope"], "allow_unix_socket_paths", r#"["/nope"]"#),
     ("--env NAME", &["--env", "NAME"], "env", r#"["NAME"]"#),
-    ("--env NAME=VALUE", &["--env", "NAME=VALUE"], "env_set", r#"{"NAME":"VALUE"}"#),
-    ("--env-file FILE", &["--env-file", "words"], "env", r#"["FROM_FILE"]"#),
+    ("--env 'PREFIX_*'", &["--env", "PREFIX_*"], "env", r#"["PREFIX_*"]"#),
+    ("--env NAME=VALUE", &["--env", "A", "--env", "NAME=VALUE"], "env_set", r#"{"NAME":"VALUE"}"#),
+    (" before a NAME or PREFIX_*", &["--env", "NAME=VALUE", "--env", "A"], "env", r#"["NAME=VALUE","A"]"#),
+    ("--env-file FILE, of NAME", &["--env-file", "words"], "env", r#"["FROM_FILE"]"#),
+    ("--env-file FILE, of NAME=VALUE", &["--env-file", "values"], "env_set", r#"{"FROM_FILE":"1"}"#),
     ("--no-default-env", &["--no-default-env"], "env_default", "false"),
     ("--keep-fd N", &["--keep-fd", "5"], "keep_fds", "[5]"),
     ("--keep-jobserver", &["--keep-jobserver"], "keep_jobserver", "true"),
@@ -213,7 +222,7 @@ fn page() -> Result<Vec<u8>> {
     roff.text([roman("What each option of the command line is in a policy file:")]);
     roff.control("PP", []).control("EX", []);
     for (option, _, key, _) in OPTIONS {
-        roff.text([roman(format!("{option:<29}{key}"))]);
+        roff.text([roman(format!("{option:<32}{key}"))]);
     }
     roff.control("EE", []);
     roff.control("PP", []).text([roman(format!("No option has the keys {}.", NO_OPTION.join(", ")))]);
@@ -404,6 +413,7 @@ fn the_page_has_every_key_with_every_backend() -> Result<()> {
 fn the_page_names_the_key_of_every_option() -> Result<()> {
     let world = World::new();
     world.write("w/words", "FROM_FILE\n");
+    world.write("w/values", "FROM_FILE=1\n");
     for (option, words, key, value) in OPTIONS {
         if words.is_empty() {
             continue;
@@ -415,7 +425,8 @@ fn the_page_names_the_key_of_every_option() -> Result<()> {
         ensure!(silent[key] != printed[key], "{option}");
     }
     let long = |line: &str| line.split(' ').next().unwrap_or_default().to_owned();
-    let told: BTreeSet<_> = OPTIONS.iter().map(|row| long(row.0)).chain(NO_KEY.iter().map(|word| long(word))).collect();
+    let options = OPTIONS.iter().filter(|row| !row.0.starts_with(' '));
+    let told: BTreeSet<_> = options.map(|row| long(row.0)).chain(NO_KEY.iter().map(|word| long(word))).collect();
     let all: BTreeSet<_> = super::options().into_iter().filter(|option| option.starts_with("--")).collect();
     ensure!(told == all, "{:?}", told.symmetric_difference(&all));
     let told: BTreeSet<_> = OPTIONS.iter().map(|row| row.2).chain(NO_OPTION.iter().copied()).collect();
