@@ -1,6 +1,6 @@
 //! What a trace tells of refused calls, and the option that would allow each.
 //!
-//! Reads lines of strace, which are no more to be trusted than the target that it runs beside; [`summary`] finds out which of
+//! Reads lines of strace, which are no more to be trusted than the target that it runs beside; `summary` finds out which of
 //! them the sandbox answers for. Decides nothing, changes nothing.
 
 mod danger;
