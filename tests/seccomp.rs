@@ -113,6 +113,47 @@ fn by_arguments() -> Vec<(&'static str, libc::c_long, &'static str, &'static str
         ("tioclinux", libc::SYS_ioctl, "-1 21532 0", "EPERM"),
         ("tioclinux-high", libc::SYS_ioctl, "-1 9223372036854797340 0", "EPERM"),
         ("tiocgwinsz", libc::SYS_ioctl, "-1 21523 0", "EBADF"),
+        ("tiocsetd", libc::SYS_ioctl, "-1 21539 0", "EPERM"),
+        ("tiocsetd-high", libc::SYS_ioctl, "-1 4294988835 0", "EPERM"),
+        ("tiocexcl", libc::SYS_ioctl, "-1 21516 0", "EPERM"),
+        ("tiocnxcl", libc::SYS_ioctl, "-1 21517 0", "EBADF"),
+        ("tcooff", libc::SYS_ioctl, "-1 21514 0", "EPERM"),
+        ("tcooff-high", libc::SYS_ioctl, "-1 21514 4294967296", "EPERM"),
+        ("tcoon", libc::SYS_ioctl, "-1 21514 1", "EBADF"),
+        // TCGETS, TCSETS, TCSETSW, TCSETSF, TIOCSCTTY, TIOCGPGRP, TIOCSPGRP, TIOCSWINSZ, FIONREAD, TIOCNOTTY, TIOCGETD, FIONBIO.
+        ("tcgets", libc::SYS_ioctl, "-1 21505 0", "EBADF"),
+        ("tcsets", libc::SYS_ioctl, "-1 21506 0", "EBADF"),
+        ("tcsetsw", libc::SYS_ioctl, "-1 21507 0", "EBADF"),
+        ("tcsetsf", libc::SYS_ioctl, "-1 21508 0", "EBADF"),
+        ("tiocsctty", libc::SYS_ioctl, "-1 21518 0", "EBADF"),
+        ("tiocgpgrp", libc::SYS_ioctl, "-1 21519 0", "EBADF"),
+        ("tiocspgrp", libc::SYS_ioctl, "-1 21520 0", "EBADF"),
+        ("tiocswinsz", libc::SYS_ioctl, "-1 21524 0", "EBADF"),
+        ("fionread", libc::SYS_ioctl, "-1 21531 0", "EBADF"),
+        ("tiocnotty", libc::SYS_ioctl, "-1 21538 0", "EBADF"),
+        ("tiocgetd", libc::SYS_ioctl, "-1 21540 0", "EBADF"),
+        ("fionbio", libc::SYS_ioctl, "-1 21537 0", "EBADF"),
+        // KDSETMODE, KDSKBMODE, PIO_FONT, KIOCSOUND, KDFONTOP; KDGKBTYPE, KDGKBMODE.
+        ("kdsetmode", libc::SYS_ioctl, "-1 19258 0", "EPERM"),
+        ("kdskbmode", libc::SYS_ioctl, "-1 19269 0", "EPERM"),
+        ("pio-font", libc::SYS_ioctl, "-1 19297 0", "EPERM"),
+        ("kiocsound", libc::SYS_ioctl, "-1 19247 0", "EPERM"),
+        ("kdfontop", libc::SYS_ioctl, "-1 19314 0", "EPERM"),
+        ("kdgkbtype", libc::SYS_ioctl, "-1 19251 0", "EBADF"),
+        ("kdgkbmode", libc::SYS_ioctl, "-1 19268 0", "EBADF"),
+        // VT_SETMODE, VT_ACTIVATE, VT_RESIZE, VT_LOCKSWITCH; VT_GETSTATE.
+        ("vt-setmode", libc::SYS_ioctl, "-1 22018 0", "EPERM"),
+        ("vt-activate", libc::SYS_ioctl, "-1 22022 0", "EPERM"),
+        ("vt-resize", libc::SYS_ioctl, "-1 22025 0", "EPERM"),
+        ("vt-lockswitch", libc::SYS_ioctl, "-1 22027 0", "EPERM"),
+        ("vt-getstate", libc::SYS_ioctl, "-1 22019 0", "EBADF"),
+        // FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR, FS_IOC_ENABLE_VERITY; FS_IOC_GETFLAGS, FICLONE.
+        ("setflags", libc::SYS_ioctl, "-1 1074292226 0", "EPERM"),
+        ("setflags-high", libc::SYS_ioctl, "-1 5369259522 0", "EPERM"),
+        ("fssetxattr", libc::SYS_ioctl, "-1 1075599392 0", "EPERM"),
+        ("enable-verity", libc::SYS_ioctl, "-1 1082156677 0", "EPERM"),
+        ("getflags", libc::SYS_ioctl, "-1 2148034049 0", "EBADF"),
+        ("ficlone", libc::SYS_ioctl, "-1 1074041865 0", "EBADF"),
         ("personality-query", libc::SYS_personality, "4294967295", "done"),
         ("personality-query-64", libc::SYS_personality, "-1", "done"),
         ("personality-linux", libc::SYS_personality, "0", "done"),
@@ -177,6 +218,9 @@ fn arguments_decide_by_their_low_32_bits() {
             let found = inside[*word].as_str();
             assert!(expected.split(' ').any(|one| one == found), "{word}: {found} {options:?}");
         }
+    }
+    for (word, call, ..) in &cases {
+        assert!(*call != libc::SYS_ioctl || outside[*word] == "EBADF", "control: {word} {}", outside[*word]);
     }
     for word in
         ["tiocsti", "tiocsti-high", "personality-read-implies-exec", "audit", "uevent", "generic", "limits-of-1"]

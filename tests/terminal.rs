@@ -407,3 +407,75 @@ fn nothing_can_be_typed_for_the_user() {
         "EIO"
     }));
 }
+
+/// Asks for what the kernel would keep beyond the run, and says what it answered.
+const DEADEN: &str = r#"
+import errno, fcntl, sys
+for name, request, argument in (
+    ("discipline", 0x5423, (27).to_bytes(4, sys.byteorder)),
+    ("exclusive", 0x540C, 0),
+    ("output", 0x540A, 0),
+):
+    if name not in sys.argv[1:]: continue
+    try:
+        fcntl.ioctl(0, request, argument)
+        print(name, "done", flush=name == "output")
+    except OSError as error:
+        print(name, errno.errorcode[error.errno])
+"#;
+
+/// N_NULL as the discipline, TIOCEXCL and TCOOFF: modes can be put right, these not by who only reads and writes.
+#[test]
+fn nothing_leaves_the_terminal_dead() {
+    let world = World::new();
+    world.write("w/deaden", DEADEN);
+    let sandbox_run = world.path("o/sandbox-run");
+    crate::harness::alone(|| std::fs::copy(program(), &sandbox_run)).expect("copy");
+    let sandbox_run = sandbox_run.to_str().expect("text");
+    // Root opens what is exclusive, too.
+    let user = if is_root() { "setpriv --reuid 65534 --regid 65534 --clear-groups" } else { "" };
+    let python = find("python3").expect("python3");
+    let start = |prefix: &str, what: &str| {
+        let text = format!(
+            "echo READY; until [ -e go ]; do sleep 0.01; done; {user} {prefix} {} deaden {what} >answers 2>&1; \
+             {user} sh -c 'exec 3<\"$(tty)\"' 2>/dev/null && echo opened >>answers; \
+             echo HE\"\"ARD; read line; echo \"line=<$line>\"",
+            python.to_str().expect("text")
+        );
+        for name in ["w/go", "w/answers"] {
+            let _absent = std::fs::remove_file(world.path(name));
+        }
+        let mut terminal = Terminal::start(world.call("sh", ["-c", &text]));
+        terminal.expect("READY");
+        // Root's terminal is opened by an ordinary user here.
+        std::fs::set_permissions(terminal.name(), std::os::unix::fs::PermissionsExt::from_mode(0o666)).expect("mode");
+        world.write("w/go", "");
+        terminal
+    };
+    let answers = || std::fs::read_to_string(world.path("w/answers")).unwrap_or_default();
+    for options in ["", "--new-session never", "--new-session always"] {
+        let mut terminal = start(&format!("{sandbox_run} {options} --"), "discipline exclusive output");
+        terminal.expect("HEARD");
+        terminal.keys("typed\r");
+        terminal.expect("line=<typed>");
+        terminal.done().0.code(0);
+        assert_eq!(answers(), "discipline EPERM\nexclusive EPERM\noutput EPERM\nopened\n", "{options}");
+    }
+    // The control: each of them by itself, outside and where nothing is isolated.
+    for prefix in ["env", &format!("{sandbox_run} -q -b none --")] {
+        let mut terminal = start(prefix, "exclusive");
+        terminal.expect("HEARD");
+        terminal.keys("typed\r");
+        terminal.expect("line=<typed>");
+        terminal.done();
+        assert_eq!(answers(), "exclusive done\n", "{prefix}");
+        for what in ["discipline", "output"] {
+            let mut terminal = start(prefix, what);
+            assert!(eventually(|| answers().contains("done")), "{prefix} {what}: {}", answers());
+            terminal.keys("typed\r");
+            terminal.settle(Duration::from_millis(300));
+            assert!(!terminal.text().contains("line=<"), "{prefix} {what}: {}", terminal.text());
+            terminal.hang_up();
+        }
+    }
+}

@@ -182,6 +182,15 @@ impl Program {
                 self.compare(IF_ANY_BIT, bits, otherwise, then);
                 (argument, &[][..], then, otherwise)
             }
+            Test::Within(argument, first, last) => {
+                // From the end: what is not above the last is looked at once more.
+                let above = last.checked_add(1).map_or(then, |above| {
+                    self.compare(IF_AT_LEAST, above, otherwise, then);
+                    self.here()
+                });
+                self.compare(IF_AT_LEAST, first, above, otherwise);
+                (argument, &[][..], then, otherwise)
+            }
             Test::Is(argument, values) => (argument, values, then, otherwise),
             Test::IsNot(argument, values) => (argument, values, otherwise, then),
         };

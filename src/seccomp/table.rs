@@ -99,6 +99,8 @@ pub enum Test {
     Is(u32, &'static [u32]),
     /// It is none of these.
     IsNot(u32, &'static [u32]),
+    /// It is one of those from the first to the last.
+    Within(u32, u32, u32),
     /// It has one of these bits.
     HasAny(u32, u32),
     /// It has none of these bits.
@@ -154,6 +156,47 @@ const CLONE_NEW: u32 = 0x7E02_0000;
 const UNSHARE_HARMLESS: u32 = 0x0000_0200 | 0x0000_0400 | 0x0004_0000 | 0x0000_0100 | 0x0000_0800 | 0x0001_0000;
 const TIOCSTI: u32 = 0x5412;
 const TIOCLINUX: u32 = 0x541C;
+const TIOCEXCL: u32 = 0x540C;
+const TIOCSETD: u32 = 0x5423;
+const TCXONC: u32 = 0x540A;
+const TCOOFF: u32 = 0;
+/// Requests that only virtual consoles know (linux/kd.h, linux/vt.h), and those among them that ask and change nothing.
+const KD: (u32, u32) = (0x4B00, 0x4BFF);
+const KD_QUERIES: &[u32] = &[
+    0x4B31, // KDGETLED
+    0x4B33, // KDGKBTYPE
+    0x4B3B, // KDGETMODE
+    0x4B40, // GIO_SCRNMAP
+    0x4B44, // KDGKBMODE
+    0x4B46, // KDGKBENT
+    0x4B48, // KDGKBSENT
+    0x4B4A, // KDGKBDIACR
+    0x4B4C, // KDGETKEYCODE
+    0x4B60, // GIO_FONT
+    0x4B62, // KDGKBMETA
+    0x4B64, // KDGKBLED
+    0x4B66, // GIO_UNIMAP
+    0x4B69, // GIO_UNISCRNMAP
+    0x4B6B, // GIO_FONTX
+    0x4B70, // GIO_CMAP
+    0x4BFA, // KDGKBDIACRUC
+];
+const VT: (u32, u32) = (0x5600, 0x56FF);
+const VT_QUERIES: &[u32] = &[
+    0x5600, // VT_OPENQRY
+    0x5601, // VT_GETMODE
+    0x5603, // VT_GETSTATE
+    0x5607, // VT_WAITACTIVE
+    0x560D, // VT_GETHIFONTMASK
+    0x560E, // VT_WAITEVENT
+];
+/// Requests that hand over a structure begin here: direction and size stand in the upper half.
+const HANDS_OVER: (u32, u32) = (0x4000_0000, 0x7FFF_FFFF);
+const FS_IOC_SETFLAGS: u32 = 0x4008_6602;
+const FS_IOC_SETVERSION: u32 = 0x4008_7602;
+const EXT4_IOC_SETVERSION: u32 = 0x4008_6604;
+const FS_IOC_FSSETXATTR: u32 = 0x401C_5820;
+const FS_IOC_ENABLE_VERITY: u32 = 0x4080_6685;
 const AF_UNIX: u32 = 1;
 const AF_INET: u32 = 2;
 const AF_INET6: u32 = 10;
@@ -321,6 +364,35 @@ pub const GROUPS: &[Group] = &[
         answer: Answer::Refused,
         applies: Applies::Always,
         calls: calls![SYS_ioctl if "TIOCSTI, TIOCLINUX": Test::Is(1, &[TIOCSTI, TIOCLINUX])],
+    },
+    // What modes, size and foreground are is needed, and put right again by shells. Left out is what the kernel keeps for
+    // capabilities (TIOCCONS, TIOCSLCKTRMIOS, TIOCVHANGUP) or for the other end of a terminal (TIOCPKT).
+    Group {
+        name: "terminal state",
+        reason: "outlives the run and leaves the caller's terminal dead: another discipline, nobody may open it, no output; keyboard, \
+                 screen and fonts of a virtual console",
+        answer: Answer::Refused,
+        applies: Applies::Always,
+        calls: calls![
+            SYS_ioctl if "TIOCSETD, TIOCEXCL": Test::Is(1, &[TIOCSETD, TIOCEXCL]);
+            SYS_ioctl if "TCXONC with TCOOFF": Test::Is(1, &[TCXONC]), Test::Is(2, &[TCOOFF]);
+            SYS_ioctl if "KD… but for queries": Test::Within(1, KD.0, KD.1), Test::IsNot(1, KD_QUERIES);
+            SYS_ioctl if "VT… but for queries": Test::Within(1, VT.0, VT.1), Test::IsNot(1, VT_QUERIES)
+        ],
+    },
+    Group {
+        name: "flags of files",
+        reason: "a descriptor for reading is enough, so that a file given as standard input keeps what is set; verity makes it one \
+                 that nobody writes again",
+        answer: Answer::Refused,
+        applies: Applies::Always,
+        calls: calls![
+            SYS_ioctl if "FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR, FS_IOC_SETVERSION, FS_IOC_ENABLE_VERITY":
+                Test::Within(1, HANDS_OVER.0, HANDS_OVER.1),
+                Test::Is(1, &[
+                    FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR, FS_IOC_SETVERSION, EXT4_IOC_SETVERSION, FS_IOC_ENABLE_VERITY
+                ])
+        ],
     },
     Group {
         name: "sockets",

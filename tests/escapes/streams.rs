@@ -104,3 +104,31 @@ print(len(stream.recv(1 << 16)) > 20)";
     // A file is none of all this.
     world.run(["cat"]).stdin_from(File::open(world.path("o/secret")).unwrap()).done().is(0, "s3cret", "");
 }
+
+/// Flags are set by a descriptor for reading; what is set outlives the run.
+#[test]
+fn flags_of_a_file_behind_standard_input_stay() {
+    let world = World::new();
+    let file = world.write("o/input", "text\n");
+    let script = "import errno, fcntl, struct
+def answer(request, argument):
+    try: fcntl.ioctl(0, request, argument); return 'done'
+    except OSError as error: return errno.errorcode[error.errno]
+flags = struct.pack('l', 0x40)
+print(answer(0x40086602, flags), answer(0x401c5820, bytes(28)), answer(0x40806685, bytes(128)), answer(0x80086601, flags))";
+    let call = |options: Option<&[&str]>| {
+        super::python(&world, options, script, &[])
+            .stdin_from(std::fs::File::open(&file).expect("file"))
+            .done()
+            .code(0)
+            .out()
+    };
+    let outside = call(None);
+    for options in [&[][..], &["-w", "."], &["--net", "host"]] {
+        let inside = call(Some(options));
+        // What is asked is answered as outside.
+        let asked = outside.trim().rsplit(' ').next().expect("word");
+        assert_eq!(inside, format!("EPERM EPERM EPERM {asked}\n"), "{options:?}");
+    }
+    assert!(!outside.contains("EPERM"), "the control\n{outside}");
+}
