@@ -52,6 +52,9 @@ pub const RESERVED: &[&str] = &["/proc", "/dev"];
 /// Parts of `/proc` that set the machine, for whoever has root's user id, whatever capabilities it lacks.
 pub const MACHINE: &[&str] = &["/proc/bus", "/proc/fs", "/proc/irq", "/proc/mtrr", "/proc/sys", "/proc/sysrq-trigger"];
 
+/// Parts of `/proc` in which everybody may have the kernel watch the machine for him.
+pub const WATCHED: &[&str] = &["/proc/pressure"];
+
 /// Files of `/proc` that no namespace holds and that tell of the caller: empty in every view.
 pub const CALLERS: &[&str] = &["/proc/key-users", "/proc/keys"];
 
@@ -176,6 +179,7 @@ pub const SECRETS: &[(&str, &str)] = &[
     (".authinfo.gpg", "passwords of hosts"),
     (".vault_pass", "passwords"),
     (".Xauthority", "access to the display"),
+    (".Xauthority-*", "access to the display"),
     (".thunderbird", "mail and passwords"),
     (".bitcoin", "a wallet"),
     (".electrum", "a wallet"),
@@ -188,6 +192,8 @@ pub const SECRETS: &[(&str, &str)] = &[
     (".config/google-chrome", "sessions and passwords of a browser"),
     (".config/chromium", "sessions and passwords of a browser"),
     (".bash_history", "what was typed, passwords included"),
+    (".bash_history.*", "what was typed, passwords included"),
+    (".bash_history-*", "what was typed, passwords included"),
     (".zsh_history", "what was typed, passwords included"),
     (".mysql_history", "what was typed, passwords included"),
     (".psql_history", "what was typed, passwords included"),
@@ -235,6 +241,32 @@ pub const SECRETS: &[(&str, &str)] = &[
     (".config/solana", "a wallet"),
     (".config/BraveSoftware", "sessions and passwords of a browser"),
     (".config/microsoft-edge", "sessions and passwords of a browser"),
+    (".config/opera", "sessions and passwords of a browser"),
+    (".config/vivaldi", "sessions and passwords of a browser"),
+    (".librewolf", "sessions and passwords of a browser"),
+    (".config/Signal", "messages, and the key to them"),
+    (".local/share/TelegramDesktop", "the session of a messenger"),
+    (".purple", "passwords of messengers"),
+    (".weechat/sec.conf", "passwords of messengers"),
+    (".config/weechat/sec.conf", "passwords of messengers"),
+    (".config/Bitwarden", "passwords"),
+    (".config/Bitwarden CLI", "passwords"),
+    (".local/share/python_keyring", "passwords"),
+    (".config/syncthing", "private keys"),
+    (".local/state/syncthing", "private keys"),
+    (".config/borg/keys", "keys of backups"),
+    (".pulumi/credentials.json", "cloud credentials"),
+    (".config/stripe", "tokens of a service"),
+    (".config/ngrok", "tokens of a service"),
+    (".ngrok2", "tokens of a service"),
+    (".config/netlify", "cloud credentials"),
+    (".config/configstore", "tokens of many command-line tools"),
+    (".local/share/com.vercel.cli", "cloud credentials"),
+    (".railway", "cloud credentials"),
+    (".local/share/opencode/auth.json", "tokens of an assistant"),
+    (".config/pypoetry/auth.toml", "registry tokens"),
+    (".local/share/atuin", "what was typed, and the key to all of it"),
+    (".ash_history", "what was typed, passwords included"),
     (".cloudflared", "cloud credentials"),
     (".viminfo", "what was typed, passwords included"),
     (".lesshst", "what was typed, passwords included"),

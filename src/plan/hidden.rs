@@ -319,7 +319,9 @@ pub fn scan(ground: &Ground, rule: &Hidden, names: &Names) -> Result<Scan> {
                 .into(),
         );
     }
-    let Search { found: mut paths, links, repositories, worktrees, .. } = search;
+    let Search { found: mut paths, links, mut repositories, worktrees, .. } = search;
+    let mut seen = HashSet::new();
+    repositories.retain(|path| seen.insert(path.clone()));
     paths.extend(links.iter().filter_map(|link| behind(link, ground, names)).map(|path| (path, false)));
     paths.sort_unstable();
     // Of two reasons the better one counts, which comes first.

@@ -1,8 +1,10 @@
-//! The walk of the scan: breadth first, so that a limit leaves out what lies deepest.
+//! The walk of the scan: breadth first, so that a limit leaves out what lies deepest; over the rest of a host by shares, so that no
+//! directory uses up what others need.
 //!
 //! Reads directories and what git says of hidden names in them, follows no link and changes nothing.
 
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsStr;
 use std::fs::{self, FileType};
 use std::io;
@@ -47,6 +49,15 @@ pub(super) const WHOLE: &str = ".git";
 /// stay below `PATH_MAX`. Whoever goes there step by step meets no such limit.
 const LONGEST: usize = 3800;
 
+/// The share of the whole rest of a host.
+const ALL: u128 = u128::MAX >> 1;
+
+/// So much less is the share of a directory of [`SLOW`]. Not none: who fills a directory would keep these from being searched at all.
+const SLOWER: u128 = 1 << 10;
+
+/// So many entries of a directory are looked at before others with as large a share have their turn; twice as many each time after.
+const TURN: u64 = 1 << 8;
+
 /// A directory still to be looked at.
 #[derive(Debug)]
 pub(super) struct Place {
@@ -63,14 +74,39 @@ pub(super) struct Place {
     entered: bool,
     /// Whether it is a `.git` or lies in one.
     git: bool,
+    /// What part of the search it may use; counts in the rest of a host only. An entry gets what its directory has, divided by the
+    /// number of all entries: whoever makes many makes each of them wait, and those of nobody else.
+    share: u128,
+    /// How many of its entries may be looked at in this turn.
+    turn: u64,
 }
 
 impl Place {
     fn root(path: &Path, tree: Option<usize>) -> Self {
         let below_dot = path.iter().rev().take(base::DEEPEST_SECRET).position(is_dotted);
         let git = path.file_name().is_some_and(|name| name == WHOLE);
-        Self { path: path.to_owned(), above: None, slow: false, below_dot, tree, entered: false, git }
+        Self {
+            path: path.to_owned(),
+            above: None,
+            slow: false,
+            below_dot,
+            tree,
+            entered: false,
+            git,
+            share: ALL,
+            turn: TURN,
+        }
     }
+}
+
+/// How far a look at a directory got.
+enum Looked {
+    /// To its end.
+    Through,
+    /// To the end of its turn.
+    Waits,
+    /// To the limit.
+    Ended,
 }
 
 /// A scan under way.
@@ -84,6 +120,10 @@ pub(super) struct Search<'a> {
     left: u64,
     quick: VecDeque<Place>,
     slow: VecDeque<Place>,
+    /// The same for the rest of a host: by share, then in the order in which they were found.
+    shared: BTreeMap<(Reverse<u128>, usize), Place>,
+    /// How many were put there.
+    queued: usize,
     /// Device and inode of each directory so far, and of which it is an entry.
     entered: Vec<(u64, u64, Option<usize>)>,
     /// What to hide, and whether that is for no other reason than that nobody listed the name.
@@ -116,6 +156,8 @@ impl<'a> Search<'a> {
             left,
             quick,
             slow: VecDeque::new(),
+            shared: BTreeMap::new(),
+            queued: 0,
             entered: Vec::new(),
             found: Vec::new(),
             blocked: Vec::new(),
@@ -130,21 +172,56 @@ impl<'a> Search<'a> {
         self.left = left;
         self.secrets_only = true;
         self.recursive = true;
-        self.quick = self.ground.rest.iter().map(|path| Place::root(path, None)).collect();
+        self.quick.clear();
         self.slow.clear();
+        let roots = 1 + self.ground.rest.len() as u128;
+        for path in &self.ground.rest {
+            self.queue(Place { share: ALL / roots, ..Place::root(path, None) });
+        }
         self.run()
     }
 
     /// Returns the directories that the limit left unfinished, if it did.
     pub(super) fn run(&mut self) -> Option<Vec<Place>> {
-        while let Some(place) = self.quick.pop_front().or_else(|| self.slow.pop_front()) {
+        while let Some(place) = self.next() {
             let Some(number) = self.enter(&place) else { continue };
-            if !self.look(&place, number) {
-                let queued = self.quick.drain(..).chain(self.slow.drain(..));
-                return Some(std::iter::once(place).chain(queued).collect());
+            match self.look(&place, number) {
+                Looked::Through => {}
+                Looked::Waits => {
+                    // From its beginning once more: nothing is held open, and that costs less than it has cost by then.
+                    let share = place.share / u128::from(place.turn);
+                    let key = self.key(share);
+                    self.shared.insert(key, Place { turn: place.turn * 2, ..place });
+                }
+                Looked::Ended => {
+                    let shared = std::mem::take(&mut self.shared).into_values();
+                    let queued = self.quick.drain(..).chain(self.slow.drain(..)).chain(shared);
+                    return Some(std::iter::once(place).chain(queued).collect());
+                }
             }
         }
         None
+    }
+
+    fn next(&mut self) -> Option<Place> {
+        let first = self.quick.pop_front().or_else(|| self.slow.pop_front());
+        first.or_else(|| self.shared.pop_first().map(|(_, place)| place))
+    }
+
+    fn queue(&mut self, place: Place) {
+        if self.secrets_only {
+            let key = self.key(place.share);
+            self.shared.insert(key, place);
+        } else if place.slow {
+            self.slow.push_back(place);
+        } else {
+            self.quick.push_back(place);
+        }
+    }
+
+    fn key(&mut self, share: u128) -> (Reverse<u128>, usize) {
+        self.queued += 1;
+        (Reverse(share), self.queued)
     }
 
     /// A number for the directory; `None` when it is gone, no directory, closed, or one that holds itself.
@@ -209,8 +286,8 @@ impl<'a> Search<'a> {
         false
     }
 
-    /// Looks at the entries of a directory. `false` when there are more than may be looked at.
-    fn look(&mut self, place: &Place, number: usize) -> bool {
+    /// Looks at the entries of a directory.
+    fn look(&mut self, place: &Place, number: usize) -> Looked {
         let entries = match closed::there(fs::read_dir(&place.path)) {
             Ok(entries) => entries.into_iter().flatten(),
             // Of what is another's only well-known names could be opened.
@@ -218,28 +295,39 @@ impl<'a> Search<'a> {
                 if self.secrets_only
                     && !closed::look(&place.path).is_ok_and(|data| data.as_ref().is_some_and(closed::is_ours)) =>
             {
-                return true;
+                return Looked::Through;
             }
             Err(error) => {
                 self.cover(place, error);
-                return true;
+                return Looked::Through;
             }
         };
         let mut names = Vec::new();
-        let mut finished = true;
+        let mut looked = Looked::Through;
+        let mut seen = 0;
         // Without a work tree a repository's data has a name like any other; git obeys it all the same.
         let mut bare = false;
+        let is_etc = self.secrets_only && place.path.file_name().is_some_and(|name| name == "etc");
+        let mut etc = Etc::default();
         for entry in entries {
             if self.left == 0 {
-                finished = false;
+                looked = Looked::Ended;
+                break;
+            }
+            if self.secrets_only && seen == place.turn {
+                looked = Looked::Waits;
                 break;
             }
             self.left -= 1;
+            seen += 1;
             // The kind comes with the name, mostly.
             let entry = closed::there(entry.and_then(|entry| Ok((entry.file_name(), entry.file_type()?))));
             match entry {
                 Ok(Some((name, kind))) => {
                     bare |= name == "HEAD" || name == "config";
+                    if is_etc {
+                        etc.see(&name);
+                    }
                     if let Some(what) = self.what(place, &name, kind) {
                         names.push((name, what));
                     }
@@ -247,7 +335,7 @@ impl<'a> Search<'a> {
                 Ok(None) => {}
                 Err(error) => {
                     if self.cover(place, error) {
-                        return true;
+                        return Looked::Through;
                     }
                     break;
                 }
@@ -256,6 +344,7 @@ impl<'a> Search<'a> {
         if bare && place.above.is_some() && !place.git {
             self.repositories.push(place.path.clone());
         }
+        names.extend(etc.hashes().map(|name| (name.into(), What::Hide)));
         names.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
         let mut tree = place.tree;
         if !self.names.counts_alone()
@@ -284,10 +373,10 @@ impl<'a> Search<'a> {
                 What::Link => self.links.push(path),
                 What::Repository { directory } => {
                     self.repositories.push(path.clone());
-                    if directory && self.recursive {
-                        let tree = None;
-                        let below_dot = Some(0);
-                        self.slow.push_back(Place {
+                    if directory && self.recursive && !matches!(looked, Looked::Waits) {
+                        let share = place.share / (1 + u128::from(seen)) / if place.slow { 1 } else { SLOWER };
+                        let (tree, below_dot) = (None, Some(0));
+                        self.queue(Place {
                             path,
                             above: Some(number),
                             slow: true,
@@ -295,22 +384,29 @@ impl<'a> Search<'a> {
                             tree,
                             entered: false,
                             git: true,
+                            share,
+                            turn: TURN,
                         });
                     }
                 }
                 What::Enter { .. } if self.ground.closed.contains(path.as_os_str()) => {}
+                // It has a share of its own.
+                What::Enter { .. } if self.secrets_only && self.ground.rest.contains(&path) => {}
+                // Once more when its turn comes again.
+                What::Hide | What::Enter { .. } if matches!(looked, Looked::Waits) => {}
                 What::Hide | What::Enter { .. } => {
                     let entered = matches!(what, What::Hide);
                     let slow = matches!(what, What::Enter { slow: true }) || place.slow;
-                    let queue = if slow { &mut self.slow } else { &mut self.quick };
                     let deeper = place.below_dot.map(|depth| depth + 1).filter(|depth| *depth < base::DEEPEST_SECRET);
                     let below_dot = if dotted { Some(0) } else { deeper };
                     let git = place.git;
-                    queue.push_back(Place { path, above: Some(number), slow, below_dot, tree, entered, git });
+                    let share = place.share / (1 + u128::from(seen)) / if slow && !place.slow { SLOWER } else { 1 };
+                    let above = Some(number);
+                    self.queue(Place { path, above, slow, below_dot, tree, entered, git, share, turn: TURN });
                 }
             }
         }
-        finished
+        looked
     }
 
     fn what(&self, place: &Place, name: &OsStr, kind: FileType) -> Option<What> {
@@ -338,5 +434,29 @@ impl<'a> Search<'a> {
     /// The secret that goes by this name here, unless somebody listed it.
     fn secret(&self, place: &Place, name: &OsStr) -> Option<base::Secret> {
         base::secret(&place.path, name).filter(|_| !self.names.listed.contains(name))
+    }
+}
+
+/// Names in a directory `etc` that make it one of a system: of a container, a chroot.
+#[derive(Default)]
+struct Etc {
+    passwd: bool,
+    /// Which of [`HASHES`] are there.
+    there: [bool; HASHES.len()],
+}
+
+/// Password hashes, beside `passwd`.
+const HASHES: [&str; 4] = ["shadow", "shadow-", "gshadow", "gshadow-"];
+
+impl Etc {
+    fn see(&mut self, name: &OsStr) {
+        self.passwd |= name == "passwd";
+        for (known, there) in HASHES.iter().zip(&mut self.there) {
+            *there |= name == *known;
+        }
+    }
+
+    fn hashes(self) -> impl Iterator<Item = &'static str> {
+        HASHES.into_iter().zip(self.there).filter(move |(_, there)| self.passwd && *there).map(|(name, _)| name)
     }
 }
