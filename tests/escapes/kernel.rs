@@ -65,6 +65,42 @@ fn files_that_set_the_machine_cannot_be_opened_for_writing() {
     }
 }
 
+/// Everything outside the processes' own directories; what the kernel is to watch (`/proc/pressure`) can be told by every user.
+#[test]
+fn no_file_of_the_kernel_can_be_opened_for_writing() {
+    let world = World::new();
+    let walk = "import os, sys
+for top, directories, files in os.walk('/proc'):
+    if top == '/proc': directories[:] = [d for d in directories if not d.isdigit() and d not in ('self', 'thread-self')]
+    for name in files:
+        try: os.close(os.open(os.path.join(top, name), os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC))
+        except OSError: continue
+        print(os.path.join(top, name))";
+    // Settings of the namespaces for memory, queues and processes, which are the sandbox's and an ordinary user's own.
+    let own = [
+        "fs/mqueue/",
+        "kernel/auto_msgmni",
+        "kernel/msgm",
+        "kernel/ns_last_pid",
+        "kernel/pid_max",
+        "kernel/sem",
+        "kernel/shm",
+    ];
+    let is_own = |line: &&str| own.iter().any(|own| line.starts_with(&format!("/proc/sys/{own}")));
+    for options in [&[][..], &["-w", "."], &["-q", "-r", "/"], &["--net", "host", "-w", "."]] {
+        let found = python(&world, Some(options), walk, &[]).done().code(0).out();
+        let (own, others): (Vec<&str>, Vec<&str>) = found.lines().partition(is_own);
+        assert_eq!(others, [""; 0], "{options:?}");
+        assert!(own.is_empty() || !is_root(), "{options:?} {own:?}");
+        python(&world, Some(options), "print(len(open('/proc/stat').read()) > 0)", &[]).done().is(0, "True\n", "");
+    }
+    let pressure = "/proc/pressure/memory";
+    if fs::metadata(pressure).is_ok() {
+        python(&world, None, OPEN, &[pressure]).done().is(0, &format!("{pressure}\n"), "");
+        python(&world, Some(&[]), "print(open('/proc/pressure/memory').read()[:4])", &[]).done().is(0, "some\n", "");
+    }
+}
+
 #[test]
 fn no_capability_is_left_in_any_set() {
     let world = World::new();

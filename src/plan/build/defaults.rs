@@ -35,12 +35,11 @@ impl Builder<'_> {
         for (at, own) in [("/proc", Own::Proc), ("/dev", Own::Dev), ("/dev/shm", Own::Shared), ("/tmp", Own::Shared)] {
             self.view.add(Path::new(at), Rule::Own(own), FileKind::Directory);
         }
-        if nix::unistd::getuid().is_root() {
-            for path in base::MACHINE.iter().map(Path::new) {
-                if let Ok(metadata) = std::fs::symlink_metadata(path) {
-                    let rule = Rule::System { from: path.to_owned(), small: false };
-                    self.view.add(path, rule, FileKind::of(&metadata));
-                }
+        let machine = if nix::unistd::getuid().is_root() { base::MACHINE } else { &[] };
+        for path in machine.iter().chain(base::WATCHED).map(Path::new) {
+            if let Ok(metadata) = std::fs::symlink_metadata(path) {
+                let rule = Rule::System { from: path.to_owned(), small: false };
+                self.view.add(path, rule, FileKind::of(&metadata));
             }
         }
         for path in base::CALLERS.iter().map(Path::new) {
