@@ -1,9 +1,14 @@
 //! What this machine and this call are: facts, probed once, decided by nobody here.
 
+pub mod mounts;
+
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use mounts::Mounts;
 
 use crate::sys::inherited::Inherited;
 
@@ -26,6 +31,8 @@ pub struct Host {
     pub image: Option<PathBuf>,
     /// Children that this process already has: a shell started them before it became us. Not ours to end.
     pub children: Vec<nix::unistd::Pid>,
+    /// What is mounted, read once when somebody asks.
+    pub mounts: OnceLock<Arc<Mounts>>,
 }
 
 impl Host {
@@ -51,7 +58,14 @@ impl Host {
                 .ok()
                 .filter(|path| std::fs::symlink_metadata(path).is_ok_and(|found| found.is_file())),
             children: crate::sys::process::children(),
+            mounts: OnceLock::new(),
         }
+    }
+
+    /// What is mounted.
+    #[must_use]
+    pub fn mounts(&self) -> &Arc<Mounts> {
+        self.mounts.get_or_init(|| Arc::new(Mounts::of_this_process()))
     }
 
     /// The home that the user database knows, when it is not the one of the environment.
@@ -84,8 +98,8 @@ impl Host {
         let found = std::env::join_paths(path).ok().and_then(|path| which::which_in_all("bwrap", Some(path), "/").ok());
         for candidate in found.into_iter().flatten() {
             let real = std::fs::canonicalize(&candidate).unwrap_or_else(|_| candidate.clone());
-            if let Some(place) = untrusted.iter().find(|place| real.starts_with(place) || candidate.starts_with(place))
-            {
+            let names = self.names_of_program(&candidate, &real);
+            if let Some(place) = untrusted.iter().find(|place| names.iter().any(|name| name.starts_with(place))) {
                 passed_over.push(format!(
                     "'{}' lies below '{}', which the target or whoever wrote to it controls",
                     candidate.display(),
@@ -102,6 +116,19 @@ impl Host {
             }
         }
         Err(passed_over)
+    }
+
+    /// All names by which somebody could replace a program: its own, without links and as it was found, and those that other
+    /// mounts give it.
+    fn names_of_program(&self, found: &Path, real: &Path) -> Vec<PathBuf> {
+        let above = found.parent().and_then(|above| std::fs::canonicalize(above).ok());
+        let entry = above.zip(found.file_name()).map(|(above, name)| above.join(name));
+        let mut names = vec![found.to_owned(), real.to_owned()];
+        names.extend(entry);
+        let second: Vec<_> = names.iter().skip(1).flat_map(|name| self.mounts().names_of_entry(name, true)).collect();
+        names.extend(second);
+        names.extend(self.mounts().names(real, true));
+        names
     }
 }
 

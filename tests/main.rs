@@ -68,6 +68,7 @@ mod readme;
 mod result;
 mod rlimits;
 mod seccomp;
+mod second_names;
 mod signals;
 mod sockets;
 mod streams;

@@ -102,6 +102,7 @@ fn plan(view: Vec<MountOp>, network: Network) -> Plan {
         create: Vec::new(),
         absent: std::collections::BTreeSet::new(),
         unprotected: Vec::new(),
+        mounts: std::sync::Arc::default(),
         covers: std::collections::BTreeSet::new(),
         frozen: Vec::new(),
         image: None,

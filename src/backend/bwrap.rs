@@ -99,6 +99,7 @@ pub fn launch(plan: &Plan, program: &Path, features: Features) -> Launch {
         gaps: _,
         warnings: _,
         notes: _,
+        mounts: _,
     } = plan;
     let mut options = Options { words: Vec::new(), features };
     // First, so that a list that is cut short loses mounts and not the sandbox; the inner stage checks the last mount.

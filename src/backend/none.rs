@@ -67,6 +67,7 @@ pub fn launch(plan: &Plan) -> Launch {
         gaps: _,
         warnings: _,
         notes: _,
+        mounts: _,
     } = plan;
     Launch::InProcess
 }

@@ -26,6 +26,7 @@ pub mod view;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 pub use absolute::absolute;
@@ -35,6 +36,7 @@ pub use resolve::resolve;
 pub use view::MountOp;
 
 use crate::backend::Backend;
+use crate::host::mounts::Mounts;
 use crate::policy::{Limits, Network, Origin};
 use crate::stage::cgroup::Mechanism;
 use env::Environment;
@@ -69,6 +71,8 @@ pub struct Plan {
     pub rules: View,
     /// How the target is traced, if it is.
     pub trace: Option<Tracing>,
+    /// What is mounted on the host: by which other names one reaches a place.
+    pub mounts: Arc<Mounts>,
     /// Directories to make on the host first; the view counts them as there.
     pub create: Vec<Create>,
     /// Files in write grants that git on the host would obey and that do not exist: nothing can be mounted there, so what is made
@@ -175,14 +179,44 @@ impl Plan {
     /// Whether the target can write what the host has at `path`, which is absolute and without links.
     #[must_use]
     pub fn lets_write(&self, path: &Path) -> bool {
-        matches!(self.deciding(path), Some((_, MountOp::Bind { write: true, .. })))
+        self.written_as(path).is_some()
     }
 
-    /// Makes what the host has at `path`, absolute and without links, read-only: a file that is there when the launcher comes
-    /// to it.
-    pub fn forbid_writing(&mut self, path: PathBuf) {
-        let seals = self.view.iter().position(|op| matches!(op, MountOp::ReadOnly { .. })).unwrap_or(self.view.len());
-        self.view.insert(seals, MountOp::Bind { from: path.clone(), at: path, write: false, device: false });
+    /// The name by which the target can write what the host has at `path`, which is absolute and without links: that one, or
+    /// another one that a mount of the host gives it.
+    #[must_use]
+    pub fn written_as(&self, path: &Path) -> Option<PathBuf> {
+        let writable =
+            |name: &PathBuf| matches!(self.deciding(name), Some((_, MountOp::Bind { write: true, device: false, .. })));
+        if matches!(self.deciding(path), Some((_, MountOp::Bind { write: true, .. }))) {
+            return Some(path.to_owned());
+        }
+        self.other_names(path).into_iter().find(writable)
+    }
+
+    /// What else `path` is called on the host. Nothing need be there yet.
+    fn other_names(&self, path: &Path) -> Vec<PathBuf> {
+        let mut names = self.mounts.names_of_entry(path, true);
+        names.extend(self.mounts.names(path, true));
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+
+    /// Makes what the host has at `path`, absolute and without links, read-only by every name by which it could be written: a
+    /// file that is there when the launcher comes to it.
+    pub fn forbid_writing(&mut self, path: &Path) {
+        while let Some(at) = self.written_as(path) {
+            let seals =
+                self.view.iter().position(|op| matches!(op, MountOp::ReadOnly { .. })).unwrap_or(self.view.len());
+            self.view.insert(seals, MountOp::Bind { from: at.clone(), at, write: false, device: false });
+        }
+    }
+
+    /// The name by which `path` itself is mounted read-only.
+    #[must_use]
+    pub fn forbidden_as(&self, path: &Path) -> Option<PathBuf> {
+        std::iter::once(path.to_owned()).chain(self.other_names(path)).find(|name| self.forbids_writing(name))
     }
 
     /// Whether `path` itself is mounted read-only.
@@ -194,15 +228,20 @@ impl Plan {
     /// Whether the target sees what the host has at `path`, which is absolute and without links.
     #[must_use]
     pub fn shows(&self, path: &Path) -> bool {
-        matches!(self.deciding(path), Some((_, MountOp::Bind { .. } | MountOp::Copy { .. })))
+        let shows = |path: &Path| matches!(self.deciding(path), Some((_, MountOp::Bind { .. } | MountOp::Copy { .. })));
+        shows(path) || self.mounts.names(path, false).iter().any(|name| shows(name))
     }
 
     /// Whether the target can give the name `path`, absolute and without links before its last part, to something else.
     #[must_use]
     pub fn lets_rename(&self, path: &Path) -> bool {
-        // What is mounted on cannot be renamed or removed (EBUSY, rename(2)).
-        let held = self.deciding(path).is_some_and(|(at, _)| at == path);
-        !held && path.parent().is_some_and(|parent| self.lets_write(parent))
+        let lets = |path: &Path| {
+            // What is mounted on cannot be renamed or removed (EBUSY, rename(2)).
+            let held = self.deciding(path).is_some_and(|(at, _)| at == path);
+            let above = path.parent().and_then(|above| self.deciding(above));
+            !held && matches!(above, Some((_, MountOp::Bind { write: true, .. })))
+        };
+        lets(path) || self.mounts.names_of_entry(path, true).iter().any(|name| lets(name))
     }
 
     /// The last operation that says what is at `path`, and its place. Deeper places come later.

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use nix::unistd::AccessFlags;
 
@@ -91,6 +92,7 @@ pub fn resolve(
         if let Some(device) = host.terminal.as_deref().filter(|_| !new_session(policy, host)) {
             builder.terminal(device);
         }
+        builder.second_names();
         builder.view.pin();
         builder.program(&target)?;
     }
@@ -133,6 +135,7 @@ pub fn resolve(
         frozen,
         image: own_image(host).filter(|_| has_view).map(Path::to_owned),
         rules: view,
+        mounts: if has_view { Arc::clone(host.mounts()) } else { Arc::default() },
         trace,
         create,
         absent,

@@ -495,6 +495,21 @@ impl View {
             .map(|(at, _)| at.as_path())
     }
 
+    /// Rules that take something away, with what they are attached to: it must be out of reach under its other names, too.
+    pub fn denials(&self) -> impl Iterator<Item = (&Path, &Rule, FileKind)> {
+        let denies = |entry: &Entry| entry.rule.hides() || entry.rule == Rule::Protect;
+        self.entries.iter().filter(move |(_, entry)| denies(entry)).map(|(at, entry)| {
+            let kind = if entry.directory { FileKind::Directory } else { FileKind::File };
+            (at.as_path(), &entry.rule, kind)
+        })
+    }
+
+    /// Directories to which a rule was attached that forbids to read or write what is in them.
+    pub fn covered_directories(&self) -> impl Iterator<Item = &Path> {
+        let written = |entry: &Entry| matches!(entry.rule, Rule::Protect | Rule::Mask) && entry.directory;
+        self.entries.iter().filter(move |(_, entry)| written(entry)).map(|(at, _)| at.as_path())
+    }
+
     /// Every path that shows the host's file or has to hide it, for checks from inside; parents first.
     pub fn promises(&self) -> impl Iterator<Item = (&Path, Held)> {
         self.entries.iter().filter_map(|(at, entry)| match &entry.rule {

@@ -81,8 +81,8 @@ pub fn check(plan: &Plan, way: Option<&Way>, written: Option<&File>, streams: &[
         if data.file_type().is_fifo() && plan.shows(&end) {
             return Err(Found::Fifo(end));
         }
-        if plan.lets_write(&end) {
-            return Err(Found::Writable(end));
+        if let Some(at) = plan.written_as(&end) {
+            return Err(Found::Writable(at));
         }
     }
     if let Some(met) = way.iter().flat_map(|way| &way.met).find(|met| plan.lets_rename(&met.at)) {

@@ -227,7 +227,7 @@ impl Reports {
     /// Makes the name of the result read-only inside, where the target could otherwise give it to a file of its own.
     pub fn protect(&self, plan: &mut Plan) {
         if let Some(end) = self.exposed(plan) {
-            plan.forbid_writing(end);
+            plan.forbid_writing(&end);
         }
     }
 
@@ -235,6 +235,7 @@ impl Reports {
     pub fn hold(&mut self, plan: &mut Plan) -> Result<()> {
         let Some(Destination { to, place, .. }) = &mut self.result else { return Ok(()) };
         let Some(end) = place.way().map(Way::end) else { return Ok(()) };
+        let end = plan.forbidden_as(&end).unwrap_or(end);
         let forbidden = plan.forbids_writing(&end);
         // Without a view nothing can be forbidden, and all is looked at in the end.
         if !forbidden && plan.backend.has_view() {

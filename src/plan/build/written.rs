@@ -46,9 +46,12 @@ impl Builder<'_> {
         // Whoever could write our own file would choose what the next run is started by.
         if let Some(image) = &self.host.image
             && let Ok(found) = walk(image)
-            && self.view.writable(&found.end)
         {
-            self.view.add(&found.end, Rule::Protect, FileKind::File);
+            for name in std::iter::once(found.end.clone()).chain(self.host.mounts().names(&found.end, true)) {
+                if self.view.writable(&name) {
+                    self.view.add(&name, Rule::Protect, FileKind::File);
+                }
+            }
         }
         Ok(())
     }
