@@ -198,6 +198,41 @@ fn a_second_hard_link_is_never_passed_over_in_silence() {
     }
 }
 
+/// A rule about the directory covers the name in it.
+#[test]
+fn a_second_hard_link_below_a_rule_is_told() {
+    let world = World::new();
+    world.write("w/tools/a/x", "mine\n");
+    world.write("w/tools/plain", "mine\n");
+    fs::hard_link(world.path("w/tools/a/x"), world.path("w/y")).unwrap();
+    // All names of this one are covered.
+    fs::hard_link(world.path("w/tools/plain"), world.path("w/tools/a/plain")).unwrap();
+    for rule in ["--mask", "--protect"] {
+        for at in ["tools", "tools/a"] {
+            let done = world.run(["-w", ".", rule, at, "true"]).done().code(0);
+            let done = done.stderr_has("further names on the host (hard links)").stderr_has(&world.text("w/tools/a/x"));
+            assert!(at == "tools/a" || !done.stderr.contains("plain"), "{}", done.stderr);
+            assert_eq!(done.stderr.lines().count(), 1, "{}", done.stderr);
+        }
+    }
+    // What it is told of.
+    world.sh(["-q", "-w", ".", "--protect", "tools"], "echo evil >>y; echo evil >>tools/a/x").done().code(2);
+    assert_eq!(world.read("w/tools/a/x"), "mine\nevil\n");
+    fs::remove_file(world.path("w/y")).unwrap();
+    world.run(["-w", ".", "--protect", "tools", "true"]).done().is(0, "", "");
+    // What git obeys is protected without a word of anybody.
+    world.call("sh", ["-ec", "git init -q . && mkdir -p .git/hooks && echo x >.git/hooks/pre-commit"]).done().code(0);
+    world.run(["-w", ".", "true"]).done().is(0, "", "");
+    fs::hard_link(world.path("w/.git/hooks/pre-commit"), world.path("w/y")).unwrap();
+    world.run(["-w", ".", "true"]).done().code(0).stderr_has(&world.text("w/.git/hooks/pre-commit"));
+    // Where there is too much to look at, that is said as well.
+    for number in 0..10_001 {
+        fs::File::create(world.path(&format!("w/tools/{number}"))).unwrap();
+    }
+    let done = world.run(["-v", "-w", ".", "--protect", "tools", "true"]).done().code(0);
+    done.stderr_has("not searched to the end for files with further names (hard links), after 10000 entries");
+}
+
 #[test]
 fn masks_and_protects_by_a_link_hold_at_its_end() {
     let world = World::new();

@@ -10,6 +10,7 @@ mod closed;
 pub mod env;
 pub mod gap;
 mod git;
+mod hard_links;
 pub mod hidden;
 mod image;
 pub mod links;

@@ -19,7 +19,7 @@ use super::streams::{self, Streams};
 use super::target::{Search, Target};
 use super::trace::{self, Trace, Tracing};
 use super::view::{Own, Rule, View};
-use super::{Check, Create, Held, MountOp, Plan, absolute, base, gap, patterns, target};
+use super::{Check, Create, Held, MountOp, Plan, absolute, base, gap, hard_links, patterns, target};
 use crate::backend::Backend;
 use crate::backend::bwrap::Features;
 use crate::error::{Error, Kind, Result};
@@ -125,7 +125,7 @@ pub fn resolve(
     let size = policy.files.tmp_size.unwrap_or(DEFAULT_TMP_SIZE);
     let operations = if has_view { view.operations(size, attempt.host_processes) } else { Vec::new() };
     let frozen = frozen(&operations, attempt, &mut warnings);
-    warn_of_hard_links(&view, host.image.as_deref(), &mut warnings);
+    hard_links::warn(&view, host.image.as_deref(), &mut warnings, &mut notes);
     Ok(Plan {
         backend,
         argv: argv.to_vec(),
@@ -359,22 +359,6 @@ fn keep_fds(policy: &Policy, host: &Host, warnings: &mut Vec<String>) -> Result<
         }
     }
     Ok(keep)
-}
-
-/// A rule covers a name, not another name of the same file: say so, since nobody would look for it.
-///
-/// Not of our own file, which nobody asked to cover and which cargo always links twice.
-fn warn_of_hard_links(view: &View, image: Option<&Path>, warnings: &mut Vec<String>) {
-    for path in view.covered().filter(|path| Some(*path) != image) {
-        let Ok(metadata) = std::fs::symlink_metadata(path) else { continue };
-        if !metadata.is_dir() && metadata.nlink() > 1 {
-            warnings.push(format!(
-                "'{}' has {} names on the host (hard links); only this one is covered",
-                path.display(),
-                metadata.nlink()
-            ));
-        }
-    }
 }
 
 fn checks(view: &View, covers: &BTreeSet<PathBuf>, create: &[Create]) -> Vec<Check> {
