@@ -8,7 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::hidden::list;
-use super::view::View;
+use super::view::{FileKind, Rule, View};
 
 /// So many entries below covered directories are looked at, of all together.
 const MOST: usize = 10_000;
@@ -28,7 +28,7 @@ pub(super) fn warn(view: &View, image: Option<&Path>, warnings: &mut Vec<String>
         }
     }
     let mut left = MOST;
-    for top in view.covered_directories() {
+    for top in covered_directories(view) {
         let linked = linked(top, view, image, &mut left);
         if !linked.is_empty() {
             warnings.push(format!(
@@ -44,6 +44,12 @@ pub(super) fn warn(view: &View, image: Option<&Path>, warnings: &mut Vec<String>
              links), after {MOST} entries"
         ));
     }
+}
+
+/// Directories to which somebody, or git's protection, attached a rule about what is in them.
+fn covered_directories(view: &View) -> impl Iterator<Item = &Path> {
+    let denials = view.denials().filter(|(_, rule, _)| matches!(rule, Rule::Protect | Rule::Mask));
+    denials.filter(|(.., kind)| *kind == FileKind::Directory).map(|(at, ..)| at)
 }
 
 /// Files below `top` with a name elsewhere, as far as `left` entries.

@@ -504,12 +504,6 @@ impl View {
         })
     }
 
-    /// Directories to which a rule was attached that forbids to read or write what is in them.
-    pub fn covered_directories(&self) -> impl Iterator<Item = &Path> {
-        let written = |entry: &Entry| matches!(entry.rule, Rule::Protect | Rule::Mask) && entry.directory;
-        self.entries.iter().filter(move |(_, entry)| written(entry)).map(|(at, _)| at.as_path())
-    }
-
     /// Every path that shows the host's file or has to hide it, for checks from inside; parents first.
     pub fn promises(&self) -> impl Iterator<Item = (&Path, Held)> {
         self.entries.iter().filter_map(|(at, entry)| match &entry.rule {
