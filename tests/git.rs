@@ -121,8 +121,8 @@ fn hundreds_of_repositories_below_one_grant() {
         for name in ["objects", "refs", "hooks"] {
             world.dir(&format!("w/{number}/.git/{name}"));
         }
-        for name in ["HEAD", "config", "hooks/pre-commit"] {
-            world.write(&format!("w/{number}/.git/{name}"), "host\n");
+        for (name, text) in [("HEAD", "ref: refs/heads/main\n"), ("config", "host\n"), ("hooks/pre-commit", "host\n")] {
+            world.write(&format!("w/{number}/.git/{name}"), text);
         }
     }
     let before = world.snapshot();

@@ -33,6 +33,7 @@ mod fuzz;
 mod git;
 mod git_made;
 mod git_named;
+mod git_taken;
 mod grants;
 mod harness;
 mod held;

@@ -101,6 +101,7 @@ fn plan(view: Vec<MountOp>, network: Network) -> Plan {
         view,
         create: Vec::new(),
         absent: std::collections::BTreeSet::new(),
+        recognised: sandbox_run::plan::git::whole::Recognised::default(),
         unprotected: Vec::new(),
         mounts: std::sync::Arc::default(),
         covers: std::collections::BTreeSet::new(),

@@ -83,6 +83,7 @@ pub fn launch(plan: &Plan, program: &Path, features: Features) -> Launch {
         environment: _,
         create: _,
         absent: _,
+        recognised: _,
         unprotected: _,
         checks: _,
         hidden: _,

@@ -50,6 +50,7 @@ pub fn launch(plan: &Plan) -> Launch {
         image: _,
         create: _,
         absent: _,
+        recognised: _,
         unprotected: _,
         checks: _,
         hidden: _,

@@ -15,6 +15,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::base;
+use super::git::whole::Recognised;
 use super::links::{Link, Walk};
 use super::secrets::Secrets;
 use super::view::{FileKind, Rule, View};
@@ -38,6 +39,8 @@ pub(super) struct Builder<'a> {
     pub warnings: Vec<String>,
     /// What git on the host would obey and what does not exist: see [`super::Plan::absent`].
     pub absent: BTreeSet<Absent>,
+    /// How git recognises the repositories that can be written.
+    pub recognised: Recognised,
     /// Protects of what does not exist in a write grant: see [`super::Plan::unprotected`].
     pub unprotected: Vec<(PathBuf, Origin)>,
     /// Where this host has secrets.
@@ -54,6 +57,7 @@ impl<'a> Builder<'a> {
             notes: Vec::new(),
             warnings: Vec::new(),
             absent: BTreeSet::new(),
+            recognised: Recognised::default(),
             unprotected: Vec::new(),
             secrets: Secrets::of(host),
         }

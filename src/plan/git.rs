@@ -9,6 +9,7 @@
 mod named;
 mod settings;
 mod shut;
+pub mod whole;
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -19,13 +20,16 @@ use std::path::{Path, PathBuf};
 use super::Absent;
 use super::build::Builder;
 use super::closed;
-use super::links::walk;
+use super::links::{Walk, walk};
 use super::view::{FileKind, Rule};
 use crate::error::{Error, Kind, Result};
 use shut::{known, unsure};
 
 /// Files and directories of a git directory from which code is run: hooks, and settings that name programs.
 const OBEYED: &[&str] = &["hooks", "config", "config.worktree", "info/attributes", COMMON];
+
+/// In a git directory it comes before that: git looks for it first wherever it is.
+const FIRST: &[&str] = &[".git"];
 
 /// Sends git to another directory for its `config` and `hooks`. git makes it in the data of a linked worktree only.
 ///
@@ -83,9 +87,11 @@ impl Builder<'_> {
             return self.dot_git_link(path, place);
         }
         if metadata.is_dir() {
+            self.around(path, place);
             self.named_by(&[path], place)?;
             return self.git_directory(path);
         }
+        self.way_to(place);
         self.protect_from_git(path, FileKind::File);
         let Some(named) = self.named_in(path, GITDIR)? else { return Ok(()) };
         let Some(common) = self.named_in(&named.join(COMMON), "")? else {
@@ -147,6 +153,7 @@ impl Builder<'_> {
     /// Protects what is obeyed in a git directory, in those of its submodules and in the data of its worktrees.
     fn git_directory(&mut self, directory: &Path) -> Result<()> {
         self.tell_of_common(directory);
+        self.recognise(directory);
         let hooks = directory.join("hooks");
         if !self.view.writable(directory) {
             return self.named_place(&hooks, FileKind::Directory, directory);
@@ -159,6 +166,7 @@ impl Builder<'_> {
         // What is no repository yet may become one.
         if REPOSITORY.iter().any(|name| !is_missing(&directory.join(name))) {
             self.not_to_be_made(directory, OBEYED);
+            self.not_to_be_made(directory, FIRST);
         }
         for worktree in self.entries(&directory.join("worktrees"))? {
             self.obeyed(&worktree, OBEYED_IN_WORKTREE)?;
@@ -303,6 +311,11 @@ enum Unclear {
 
 /// The path in the first line of a small file, behind `prefix`, from the file's directory: without links.
 fn path_in(file: &Path, prefix: &str) -> std::result::Result<Option<PathBuf>, Unclear> {
+    way_in(file, prefix).map(|found| found.map(|found| found.end))
+}
+
+/// The same with the links on the way.
+fn way_in(file: &Path, prefix: &str) -> std::result::Result<Option<Walk>, Unclear> {
     let Some(text) = read(file).map_err(Unclear::File)? else { return Ok(None) };
     let Some(line) = text.strip_prefix(prefix.as_bytes()).and_then(|text| text.split(|byte| *byte == b'\n').next())
     else {
@@ -312,7 +325,7 @@ fn path_in(file: &Path, prefix: &str) -> std::result::Result<Option<PathBuf>, Un
     let (Some(directory), false) = (file.parent(), line.is_empty()) else { return Ok(None) };
     let way = directory.join(std::ffi::OsStr::from_bytes(line));
     match walk(&way) {
-        Ok(found) => Ok(Some(found.end)),
+        Ok(found) => Ok(Some(found)),
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Err(Unclear::Way(way)),
         // git cannot follow it either.
         Err(_) => Ok(None),

@@ -9,7 +9,7 @@ mod build;
 mod closed;
 pub mod env;
 pub mod gap;
-mod git;
+pub mod git;
 mod hard_links;
 pub mod hidden;
 mod image;
@@ -79,6 +79,8 @@ pub struct Plan {
     /// Files in write grants that git on the host would obey and that do not exist: nothing can be mounted there, so what is made
     /// of them is moved aside after the run.
     pub absent: BTreeSet<Absent>,
+    /// What lets git recognise repositories in write grants: what the command took away of it is made again after the run.
+    pub recognised: git::whole::Recognised,
     /// What a protect names in a write grant, who wants it, and that it does not exist: nothing can be mounted there either. It may
     /// be the host that makes it meanwhile, so it is told and left.
     pub unprotected: Vec<(PathBuf, Origin)>,

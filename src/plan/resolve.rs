@@ -98,7 +98,7 @@ pub fn resolve(
     }
     let trace = attempt.trace.then(|| trace(&mut builder, has_view, host, &workdir, &target, argv, &mut warnings));
     let trace = trace.transpose()?;
-    let Builder { view, create, mut notes, warnings: heeded, absent, unprotected, .. } = builder;
+    let Builder { view, create, mut notes, warnings: heeded, absent, recognised, unprotected, .. } = builder;
     warnings.extend(heeded);
     warnings.extend(patterns::warnings(policy, host, &workdir));
     match obeyed::told(&hidden, &target.literal, &workdir) {
@@ -139,6 +139,7 @@ pub fn resolve(
         trace,
         create,
         absent,
+        recognised,
         unprotected,
         hidden,
         environment,

@@ -8,6 +8,7 @@ pub mod handoff;
 pub mod inner;
 pub mod left;
 pub mod made;
+pub mod mend;
 pub mod outcome;
 pub mod outer;
 pub mod output;

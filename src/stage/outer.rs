@@ -22,8 +22,8 @@ use super::rlimits::Rlimits;
 use super::strace::Strace;
 use super::supervise::{self, Messages, Purpose, Started};
 use super::terminal::Terminal;
-use super::traces;
 use super::trial::Trial;
+use super::{mend, traces};
 use crate::host::Host;
 use crate::launch::{self, Command, Launch, Word};
 use crate::plan::Plan;
@@ -72,6 +72,7 @@ pub fn run(plan: &Plan, launch: &Launch, host: &Host, mode: Mode) -> (Outcome, A
         traces::clear(plan);
     } else {
         traces::take_away(plan);
+        mend::mend(plan);
         traces::tell(plan);
     }
     (outcome, account)

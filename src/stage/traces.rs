@@ -32,9 +32,9 @@ pub fn clear(plan: &Plan) {
 }
 
 /// A file under a name that nothing can redirect any more.
-struct Held {
+pub(super) struct Held {
     /// Valid as long as this lives.
-    path: PathBuf,
+    pub(super) path: PathBuf,
     directory: File,
 }
 
@@ -49,26 +49,27 @@ impl Held {
         Ok(Self::in_directory(directory, name))
     }
 
-    fn in_directory(directory: File, name: &OsStr) -> Self {
+    pub(super) fn in_directory(directory: File, name: &OsStr) -> Self {
         Self { path: through(&directory).join(name), directory }
     }
 }
 
-const FLAGS: OFlag = OFlag::O_PATH.union(OFlag::O_DIRECTORY).union(OFlag::O_NOFOLLOW).union(OFlag::O_CLOEXEC);
+pub(super) const FLAGS: OFlag =
+    OFlag::O_PATH.union(OFlag::O_DIRECTORY).union(OFlag::O_NOFOLLOW).union(OFlag::O_CLOEXEC);
 
-fn normal(path: &Path) -> impl Iterator<Item = &OsStr> {
+pub(super) fn normal(path: &Path) -> impl Iterator<Item = &OsStr> {
     path.components().filter_map(|part| match part {
         Component::Normal(part) => Some(part),
         Component::Prefix(_) | Component::RootDir | Component::CurDir | Component::ParentDir => None,
     })
 }
 
-fn enter(directory: &File, part: &OsStr) -> io::Result<File> {
+pub(super) fn enter(directory: &File, part: &OsStr) -> io::Result<File> {
     Ok(openat(directory, part, FLAGS, Mode::empty()).map(File::from)?)
 }
 
 /// A path that leads to an open file, and nowhere else.
-fn through(file: &File) -> PathBuf {
+pub(super) fn through(file: &File) -> PathBuf {
     Path::new("/proc/self/fd").join(file.as_raw_fd().to_string())
 }
 
@@ -158,7 +159,7 @@ fn move_aside(plan: &Plan, absent: &Absent) -> io::Result<Option<Made>> {
 
 impl Held {
     /// Gives it a name that git does not know, and says which. No name that somebody could foresee and take, nor a long one.
-    fn rename(&self, name: &OsStr) -> io::Result<PathBuf> {
+    pub(super) fn rename(&self, name: &OsStr) -> io::Result<PathBuf> {
         let mut random = [0_u8; 8];
         File::open("/dev/urandom")?.read_exact(&mut random)?;
         let mut new = if name.len() <= LONG { name.to_owned() } else { OsString::new() };
@@ -168,7 +169,7 @@ impl Held {
     }
 
     /// Makes it nothing that git would obey where it has to keep its name, as on a full disk: needs no room. Says how.
-    fn disarm(&self, name: &OsStr) -> io::Result<&'static str> {
+    pub(super) fn disarm(&self, name: &OsStr) -> io::Result<&'static str> {
         if !fs::symlink_metadata(&self.path)?.is_dir() {
             fs::remove_file(&self.path)?;
             return Ok("removed");

@@ -135,7 +135,7 @@ impl Builder<'_> {
     }
 
     /// A link cannot be a mount point: whoever can write its directory gives the name to something else.
-    fn no_link_to(&self, links: &[Link], end: &Path) -> Result<()> {
+    pub(super) fn no_link_to(&self, links: &[Link], end: &Path) -> Result<()> {
         let free = |link: &&Link| link.at.parent().is_some_and(|above| self.view.writable(above));
         match links.iter().find(free).filter(|_| !self.is_granted(end)) {
             Some(link) if self.view.writable(end) => {

@@ -10,7 +10,7 @@ use super::super::build::Builder;
 use super::super::closed;
 use super::super::links::walk;
 use super::super::view::FileKind;
-use super::{Unclear, path_in};
+use super::{Unclear, way_in};
 use crate::error::{Error, Kind, Result};
 use crate::sys::process::describe;
 
@@ -72,8 +72,12 @@ impl Builder<'_> {
 
     /// The directory that a file names behind `prefix`. What is closed on the way is protected.
     pub(super) fn named_in(&mut self, file: &Path, prefix: &str) -> Result<Option<PathBuf>> {
-        let way = match path_in(file, prefix) {
-            Ok(path) => return Ok(path.filter(|path| path.is_dir())),
+        let way = match way_in(file, prefix) {
+            Ok(found) => {
+                let Some(found) = found.filter(|found| found.metadata.is_dir()) else { return Ok(None) };
+                self.no_link_to(&found.links, &found.end)?;
+                return Ok(Some(found.end));
+            }
             // Nothing can be written that it could name.
             Err(_) if self.view.write_grants().next().is_none() => return Ok(None),
             Err(Unclear::File(error)) => match closed::look(file) {

@@ -1,0 +1,170 @@
+//! Makes git recognise repositories again that it recognised before the run: what it passes over lets it obey the next one above, or
+//! what the command has made around it.
+//!
+//! Never goes through a link. What is in the way gets another name.
+
+use std::ffi::OsStr;
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::{self, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, lchown};
+use std::path::Path;
+
+use nix::unistd::geteuid;
+
+use super::traces::{FLAGS, Held, enter, normal, through};
+use crate::plan::Plan;
+use crate::plan::git::whole::{PARTS, head, is_open, is_recognised};
+use crate::sys::process::describe;
+
+/// After the end of everything inside, and after what leads git elsewhere has been moved aside.
+pub fn mend(plan: &Plan) {
+    // From above: what lies in a closed directory cannot be reached.
+    for (at, mode) in &plan.recognised.ways {
+        match open_again(at, *mode) {
+            Ok(false) => {}
+            Ok(true) => tracing::warn!(
+                "'{}' was closed to its owner during the run and is open again: git would have gone on to a repository above it",
+                at.display()
+            ),
+            Err(error) if is_gone(&error) => {}
+            Err(error) => tracing::warn!("'{}' cannot be opened again: {}", at.display(), describe(&error)),
+        }
+    }
+    for (directory, head) in &plan.recognised.heads {
+        match restore(directory, head) {
+            Ok(made) if made.is_empty() => {}
+            Ok(made) => tracing::warn!(
+                "'{}' was damaged during the run, so that git on the host would have passed over it and obeyed another repository: {}",
+                directory.display(),
+                made.join(", ")
+            ),
+            Err(error) => tracing::warn!(
+                "'{}' was damaged during the run and cannot be mended, so git on the host passes over it and obeys the next repository \
+                 that it finds: {}",
+                directory.display(),
+                describe(&error)
+            ),
+        }
+    }
+    for place in &plan.recognised.around {
+        match unmake(place) {
+            Ok(None) => {}
+            Ok(Some(how)) => tracing::warn!(
+                "'{}' became a git directory during the run, which git on the host would obey where '.git' is damaged: its 'HEAD' is now {how}",
+                place.display()
+            ),
+            Err(error) if is_gone(&error) => {}
+            Err(error) => tracing::warn!(
+                "'{}', which git on the host may take for a git directory, cannot be looked at: {}",
+                place.display(),
+                describe(&error)
+            ),
+        }
+    }
+}
+
+/// Whether the host has removed or replaced it: while the command ran it kept its name.
+fn is_gone(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+/// The directory at the absolute `path`, if there is no link on the way to it.
+fn open(path: &Path) -> io::Result<File> {
+    let root = OpenOptions::new().read(true).custom_flags(FLAGS.bits()).open("/")?;
+    normal(path).try_fold(root, |directory, part| enter(&directory, part))
+}
+
+/// Gives its owner back what a directory has lost of `mode`; whether that was needed.
+fn open_again(path: &Path, mode: u32) -> io::Result<bool> {
+    let directory = open(path)?;
+    let path = through(&directory);
+    let now = fs::metadata(&path)?.mode() & 0o7777;
+    if now & 0o100 != 0 {
+        return Ok(false);
+    }
+    fs::set_permissions(&path, Permissions::from_mode(now | mode & 0o700)).map(|()| true)
+}
+
+/// Makes `directory` a git directory again; says what was done.
+fn restore(directory: &Path, text: &[u8]) -> io::Result<Vec<String>> {
+    let mut done = Vec::new();
+    let held = match open(directory) {
+        Err(error) if is_gone(&error) => return Ok(done),
+        held => held?,
+    };
+    for name in PARTS {
+        if is_open(&through(&held).join(name)) {
+            continue;
+        }
+        let part = Part::of(&held, name)?;
+        if fs::symlink_metadata(&part.held.path).is_ok_and(|data| data.is_dir()) {
+            let inner = enter(&held, OsStr::new(name))?;
+            let mode = inner.metadata()?.mode() & 0o7777 | 0o700;
+            fs::set_permissions(through(&inner), Permissions::from_mode(mode))?;
+            done.push(format!("'{name}' is open again"));
+            continue;
+        }
+        let aside = part.move_aside()?;
+        fs::create_dir(&part.held.path)?;
+        part.give_to_owner()?;
+        done.push(format!("'{name}' is made anew{aside}"));
+    }
+    if head(&through(&held)).is_none() {
+        let part = Part::of(&held, "HEAD")?;
+        let aside = part.move_aside()?;
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o666).open(&part.held.path);
+        if let Err(error) = file.and_then(|mut file| file.write_all(text)) {
+            // One that says half of it could name something else.
+            drop(fs::remove_file(&part.held.path));
+            return Err(error);
+        }
+        part.give_to_owner()?;
+        done.push(format!("'HEAD' says again what it said before{aside}"));
+    }
+    Ok(done)
+}
+
+/// A name in a git directory.
+struct Part {
+    name: &'static str,
+    held: Held,
+    owner: (u32, u32),
+}
+
+impl Part {
+    fn of(directory: &File, name: &'static str) -> io::Result<Self> {
+        let data = fs::metadata(through(directory))?;
+        let held = Held::in_directory(directory.try_clone()?, OsStr::new(name));
+        Ok(Self { name, held, owner: (data.uid(), data.gid()) })
+    }
+
+    /// Takes away what has the name; says where it is now.
+    fn move_aside(&self) -> io::Result<String> {
+        match self.held.rename(OsStr::new(self.name)) {
+            Ok(new) => Ok(format!(" and what had the name is now '{}'", new.display())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
+            // On a full disk a file makes room for the new one.
+            Err(_) => self.held.disarm(OsStr::new(self.name)).map(|how| format!(" and what had the name is {how}")),
+        }
+    }
+
+    /// Root makes things in other users' directories, where they are to be used.
+    fn give_to_owner(&self) -> io::Result<()> {
+        let (user, group) = self.owner;
+        if geteuid().is_root() { lchown(&self.held.path, Some(user), Some(group)) } else { Ok(()) }
+    }
+}
+
+/// Makes a directory no git directory; says how, if it was one.
+fn unmake(place: &Path) -> io::Result<Option<String>> {
+    let held = open(place)?;
+    if !is_recognised(&through(&held)) {
+        return Ok(None);
+    }
+    let head = Held::in_directory(held, OsStr::new("HEAD"));
+    match head.rename(OsStr::new("HEAD")) {
+        Ok(new) => Ok(Some(format!("'{}'", new.display()))),
+        // On a full disk.
+        Err(_) => head.disarm(OsStr::new("HEAD")).map(|how| Some(how.to_owned())),
+    }
+}

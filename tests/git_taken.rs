@@ -1,0 +1,211 @@
+//! A repository that was there before, of which the command makes git take another for it: git passes over a `.git` that is not whole.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use crate::git::{inside, outside, repository};
+use crate::harness::{World, is_root};
+
+/// Makes a git directory of the working directory, whose settings make git run something that leaves `ran` at the top of `w`.
+const EVIL: &str = "mkdir -p objects refs; rm -f HEAD; echo ref: refs/heads/x >HEAD; printf \
+    '[core]\\nrepositoryformatversion=0\\nbare=false\\nworktree=.\\nfsmonitor=\"touch %s/ran; false\"\\n' $TOP >config";
+
+/// Ways to make git pass over a `.git`.
+const DAMAGE: [&str; 12] = [
+    "rm .git/HEAD",
+    "echo junk >.git/HEAD",
+    "rm .git/HEAD; ln -s ../x .git/HEAD",
+    "rm .git/HEAD; mkdir .git/HEAD",
+    "rm .git/HEAD; mkfifo .git/HEAD",
+    "chmod 0 .git/HEAD",
+    "mv .git/refs .git/r",
+    "mv .git/objects .git/o",
+    "mv .git/refs .git/r; ln -s nowhere .git/refs",
+    "mv .git/objects .git/o; touch .git/objects",
+    "chmod 0 .git/refs",
+    "chmod 0 .git",
+];
+
+/// `w/sub/nested` is a clone.
+fn nested() -> World {
+    let world = repository();
+    outside(&world, "git clone -q ../o/repo sub/nested");
+    world
+}
+
+/// What git on the host says in a directory, whose hooks and settings may be the command's.
+fn status(world: &World, place: &str) {
+    let script = format!("cd {place}; exec >/dev/null 2>&1; git status || :; git commit --allow-empty -m x || :");
+    outside(world, &script);
+}
+
+#[track_caller]
+fn not_taken(world: &World, options: &[&str], place: &str, script: &str) {
+    let top = world.text("w");
+    let script = format!("TOP={top}; cd {place}; {script}");
+    let done = inside(world, options.iter().copied(), &script).done();
+    assert_eq!(done.code, Some(0), "{script}: {}", done.stderr);
+    let warned = done.stderr.lines().filter(|line| line.starts_with("sandbox-run: warning: '")).count();
+    assert!(warned > 0, "{script}: {}", done.stderr);
+    status(world, place);
+    assert!(!world.has("w/ran"), "{script}: {}", done.stderr);
+}
+
+/// The control: what `script` leaves is obeyed where the sandbox is not.
+#[track_caller]
+fn taken(world: &World, place: &str, script: &str) {
+    outside(world, &format!("TOP={}; cd {place}; {script}", world.text("w")));
+    status(world, place);
+    assert!(world.has("w/ran"), "{script}");
+}
+
+#[test]
+fn a_damaged_repository_does_not_make_git_obey_what_is_around_it() {
+    for damage in DAMAGE {
+        for place in ["sub/nested", "."] {
+            let world = repository();
+            outside(&world, &format!("git clone -q ../o/repo {place}"));
+            not_taken(&world, &["-w", "."], place, &format!("{EVIL}; {damage}"));
+            // The repository is what it was, and its settings are obeyed.
+            let dir =
+                outside(&world, &format!("cd {place}; git rev-parse --absolute-git-dir; git config remote.origin.url"));
+            let git = world.path(&format!("w/{place}/.git")).components().collect::<std::path::PathBuf>();
+            assert!(dir.starts_with(&format!("{}\n/", git.display())), "{damage}: {dir}");
+        }
+    }
+    // Above permissions nothing is closed, and git waits at a FIFO.
+    let untaken = if is_root() { ["chmod", "mkfifo"] } else { ["mkfifo"; 2] };
+    for damage in DAMAGE.iter().filter(|damage| !untaken.iter().any(|word| damage.contains(word))) {
+        let world = nested();
+        taken(&world, "sub/nested", &format!("{EVIL}; {damage}"));
+    }
+}
+
+#[test]
+fn nor_what_is_above_it() {
+    // A repository and a git directory above, and closed directories on the way to where somebody's shell is.
+    for (make, damage) in [
+        ("cd ../..; git init -q .; cd .git; EVIL; cd ../sub/nested", "rm .git/HEAD"),
+        ("cd ../..; EVIL; cd sub/nested", "rm .git/HEAD"),
+        ("cd ..; git init -q --bare x; mv x/* .; EVIL; cd nested", "mv .git/refs .git/r"),
+    ] {
+        let script = format!("{}; {damage}", make.replace("EVIL", EVIL));
+        not_taken(&nested(), &["-w", "."], "sub/nested", &script);
+        taken(&nested(), "sub/nested", &script);
+    }
+    for closed in [".", ".."] {
+        let world = nested();
+        let done = inside(&world, ["-w", "."], &format!("cd sub/nested; chmod 0 {closed}")).done().code(0);
+        let path = world.text(if closed == "." { "w/sub/nested" } else { "w/sub" });
+        done.stderr(&format!(
+            "sandbox-run: warning: '{path}' was closed to its owner during the run and is open again: git would have gone on to a \
+             repository above it\n"
+        ));
+        outside(&world, "cd sub/nested && git log -1 >/dev/null");
+    }
+    // Where no repository lies below, whoever closes a directory may.
+    let world = nested();
+    inside(&world, ["-w", "."], "mkdir mine; chmod 0 mine; chmod 700 sub").done().is(0, "", "");
+    assert_eq!(fs::metadata(world.path("w/mine")).unwrap().permissions().mode() & 0o777, 0);
+    assert_eq!(fs::metadata(world.path("w/sub")).unwrap().permissions().mode() & 0o777, 0o700);
+}
+
+/// The parts can be made in different runs.
+#[test]
+fn nor_what_was_prepared_in_an_earlier_run() {
+    let world = nested();
+    not_taken(&world, &["-w", "."], "sub/nested", EVIL);
+    let aside = outside(&world, "cd sub/nested; test ! -e HEAD; cat HEAD.sandbox-run-*; git rev-parse --git-dir");
+    assert_eq!(aside, "ref: refs/heads/x\n.git\n");
+    not_taken(&world, &["-w", "."], "sub/nested", &format!("{EVIL}; rm .git/HEAD"));
+    // A repository above that was there.
+    let world = nested();
+    inside(&world, ["-w", "."], "git init -q . && git config core.fsmonitor \"touch $PWD/ran; false\"")
+        .done()
+        .is(0, "", "");
+    not_taken(&world, &["-w", "."], "sub/nested", "rm .git/HEAD");
+    // The controls: nothing is said, and nothing moved, where nothing is damaged.
+    let world = nested();
+    inside(&world, ["-w", "."], "cd sub/nested; mkdir objects refs; touch HEAD; git checkout -q -b y")
+        .done()
+        .is(0, "", "");
+    inside(&world, ["-w", "."], "cd sub/nested; git checkout -q --detach; git pack-refs --all; git gc -q")
+        .done()
+        .is(0, "", "");
+    outside(&world, "cd sub/nested; ls HEAD; git status");
+}
+
+/// The history stays, and `git commit` runs a hook.
+#[test]
+fn nor_what_shares_its_objects() {
+    let script = "ln -s .git/objects objects; ln -s .git/refs refs; cp .git/HEAD HEAD; mkdir hooks
+        printf '#!/bin/sh\\ntouch %s/ran\\n' $TOP >hooks/pre-commit; chmod +x hooks/pre-commit
+        printf '[core]\\nrepositoryformatversion=0\\nbare=false\\nworktree=.\\n' >config; rm .git/HEAD";
+    not_taken(&nested(), &["-w", "."], "sub/nested", script);
+    not_taken(&nested(), &["-p", "build"], "sub/nested", script);
+    taken(&nested(), "sub/nested", script);
+}
+
+/// One that is not whole at the start, as a run that was killed may have left it.
+#[test]
+fn one_that_is_damaged_at_the_start() {
+    let world = nested();
+    outside(&world, "rm sub/nested/.git/HEAD");
+    let warning = format!("sandbox-run: warning: '{}' is no whole repository", world.text("w/sub/nested/.git"));
+    let done = inside(&world, ["-w", "."], "true").done().code(0).stderr_has(&warning);
+    assert_eq!(done.stderr.lines().count(), 1, "{}", done.stderr);
+    not_taken(&world, &["-w", "."], "sub/nested", EVIL);
+    // Whoever can write nothing hears nothing.
+    inside(&world, [], "true").done().is(0, "", "");
+}
+
+/// git looks for a `.git` in a git directory before it takes that, and so does whoever pushes to it.
+#[test]
+fn a_repository_inside_a_git_directory() {
+    for place in ["bare.git", "sub/nested/.git"] {
+        let world = nested();
+        outside(&world, "git clone -q --bare ../o/repo bare.git");
+        let (path, before) = (world.text(&format!("w/{place}/.git")), outside(&world, &format!("ls -A {place}")));
+        let make = format!("TOP=$PWD; mkdir x; git init -q x; cd x/.git; {EVIL}; cd ../..; mv x/.git {place}; rmdir x");
+        let done = inside(&world, ["-w", "."], &make).done().code(0);
+        done.stderr_has(&format!(
+            "'{path}', which git on the host would obey, was made during the run and is now '{path}."
+        ));
+        outside(&world, &format!("rm -r {place}/.git.sandbox-run-*"));
+        assert_eq!(outside(&world, &format!("ls -A {place}")), before);
+        outside(&world, &make);
+        status(&world, place);
+        assert!(world.has("w/ran"), "{place}");
+    }
+    // A bare one that is damaged lets git go on to what lies above, too.
+    let bare = || {
+        let world = repository();
+        outside(&world, "git clone -q --bare ../o/repo sub/bare.git");
+        world
+    };
+    let up = format!("cd ..; {EVIL}; cd bare.git; rm HEAD");
+    not_taken(&bare(), &["-w", "."], "sub/bare.git", &up);
+    taken(&bare(), "sub/bare.git", &up);
+}
+
+/// A `.git` file leads through a link that can be given to something else.
+#[test]
+fn a_way_to_the_git_directory_that_can_be_replaced() {
+    let world = repository();
+    outside(
+        &world,
+        "git init -q -b main --separate-git-dir data sub && ln -s data link && echo 'gitdir: ../link' >sub/.git",
+    );
+    let link = world.text("w/link");
+    inside(&world, ["-w", "."], "true").done().refused(125, &["cannot protect what git runs", "is a link to", &link]);
+    // The controls: git follows it; without it, and where it cannot be replaced, nothing is wrong.
+    let other =
+        format!("git init -q other && cd other/.git && TOP=$PWD/../.. && {EVIL}; cd ../..; ln -sfn other/.git link");
+    outside(&world, &other);
+    status(&world, "sub");
+    assert!(world.has("w/ran"));
+    outside(&world, "rm link; ln -s ../w/data ../o/link; echo 'gitdir: ../../o/link' >sub/.git");
+    inside(&world, ["-w", "."], "true").done().is(0, "", "");
+    outside(&world, "echo 'gitdir: ../data' >sub/.git");
+    inside(&world, ["-w", "."], "true").done().is(0, "", "");
+}
