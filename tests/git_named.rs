@@ -4,7 +4,7 @@ use crate::git::{inside, outside, repository};
 use crate::harness::World;
 
 /// `w` is a clone of one commit.
-fn clone() -> World {
+pub fn clone() -> World {
     let world = repository();
     outside(&world, "git clone -q ../o/repo . && mkdir -p tools");
     world
@@ -12,7 +12,7 @@ fn clone() -> World {
 
 /// What `script` makes of `at` is refused; outside, without the sandbox, it is not.
 #[track_caller]
-fn kept(world: &World, at: &str) {
+pub fn kept(world: &World, at: &str) {
     let before = world.read(&format!("w/{at}"));
     let name = at.rsplit_once('/').map_or(at, |(_, name)| name);
     let above = at.rsplit_once('/').map_or(".", |(above, _)| above);
@@ -368,6 +368,12 @@ fn repositories_without_a_work_tree() {
     outside(&world, "rm -r a/b/bare.git/hooks a/b/bare.git/config");
     not_left(&world, "a/b/bare.git/hooks/x");
     not_left(&world, "a/b/bare.git/config");
+    // One without settings whose HEAD a run that was killed has taken away.
+    outside(&world, "git clone -q --bare ../o/repo c.git && rm -f c.git/config c.git/HEAD && mkdir -p c.git/hooks");
+    world.script("w/c.git/hooks/post-update", "#!/bin/sh\n");
+    kept(&world, "c.git/hooks/post-update");
+    outside(&world, "mkdir -p app/hooks app/objects && touch app/hooks/x");
+    inside(&world, ["-w", "."], "echo x >app/hooks/x").done().is(0, "", "");
     // The control: names alone make none.
     outside(&world, "mkdir plain && touch plain/config");
     inside(&world, ["-w", "."], "echo x >plain/config && mkdir plain/hooks").done().is(0, "", "");

@@ -31,6 +31,7 @@ mod fakes;
 mod forgery;
 mod fuzz;
 mod git;
+mod git_given;
 mod git_made;
 mod git_named;
 mod git_taken;

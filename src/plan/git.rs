@@ -6,6 +6,7 @@
 //! Terms: a *git directory* holds `HEAD`, `config` and `hooks`; `.git` is one, or a file that names one; the *common directory*
 //! is the git directory that several worktrees share.
 
+mod given;
 mod named;
 mod settings;
 mod shut;
@@ -48,8 +49,8 @@ const REPOSITORY: &[&str] = &["HEAD", "objects", "refs", "config"];
 /// How deep the names of submodules go.
 const DEEPEST: usize = 8;
 
-/// More of a file that names another is not read.
-const LONGEST: usize = 1 << 20;
+/// No longer file is read, and none is passed over for that.
+const LONGEST: usize = 16 << 20;
 
 impl Builder<'_> {
     /// What `.git`s and directories at `paths` need.
@@ -295,10 +296,15 @@ fn is_git_directory(path: &Path) -> bool {
 /// Whether `path` is a git directory or was one before somebody took a part of it away: `config` of one stays, since it is
 /// protected.
 fn looks_like_git_directory(path: &Path) -> bool {
-    let config = || read(&path.join("config")).ok().flatten();
-    let settings = || config().is_some_and(|text| String::from_utf8_lossy(&text).contains("repositoryformatversion"));
+    let settings = || match read(&path.join("config")) {
+        Ok(text) => text.is_some_and(|text| String::from_utf8_lossy(&text).contains("repositoryformatversion")),
+        Err(error) => is_too_long(&error),
+    };
     let has = |name| !is_missing(&path.join(name));
-    (has("HEAD") && (has("objects") || has("refs"))) || settings()
+    match ["objects", "refs", "HEAD", "hooks"].map(has) {
+        [true, true, _, true] | [true, _, true, _] | [_, true, true, _] => true,
+        _ => settings(),
+    }
 }
 
 /// Why it cannot be said what a file names.
@@ -316,7 +322,12 @@ fn path_in(file: &Path, prefix: &str) -> std::result::Result<Option<PathBuf>, Un
 
 /// The same with the links on the way.
 fn way_in(file: &Path, prefix: &str) -> std::result::Result<Option<Walk>, Unclear> {
-    let Some(text) = read(file).map_err(Unclear::File)? else { return Ok(None) };
+    let text = match read(file) {
+        // No path is as long.
+        Err(error) if is_too_long(&error) => None,
+        text => text.map_err(Unclear::File)?,
+    };
+    let Some(text) = text else { return Ok(None) };
     let Some(line) = text.strip_prefix(prefix.as_bytes()).and_then(|text| text.split(|byte| *byte == b'\n').next())
     else {
         return Ok(None);
@@ -332,7 +343,7 @@ fn way_in(file: &Path, prefix: &str) -> std::result::Result<Option<Walk>, Unclea
     }
 }
 
-/// A small regular file; `None` when it is none.
+/// A small regular file; `None` when it is none. One that is too long is an error.
 fn read(file: &Path) -> io::Result<Option<Vec<u8>>> {
     if !closed::look(file)?.is_some_and(|data| data.is_file()) {
         return Ok(None);
@@ -341,7 +352,11 @@ fn read(file: &Path) -> io::Result<Option<Vec<u8>>> {
     // What its size is now says nothing of what can be read.
     let mut bytes = Vec::new();
     opened.take(LONGEST as u64 + 1).read_to_end(&mut bytes)?;
-    Ok((bytes.len() <= LONGEST).then_some(bytes))
+    if bytes.len() > LONGEST { Err(io::ErrorKind::FileTooLarge.into()) } else { Ok(Some(bytes)) }
+}
+
+fn is_too_long(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::FileTooLarge
 }
 
 /// The git directory that a `.git` file names.

@@ -161,10 +161,10 @@ fn unmake(place: &Path) -> io::Result<Option<String>> {
     if !is_recognised(&through(&held)) {
         return Ok(None);
     }
-    let head = Held::in_directory(held, OsStr::new("HEAD"));
-    match head.rename(OsStr::new("HEAD")) {
+    let name = Held::in_directory(held, OsStr::new("HEAD"));
+    match name.rename(OsStr::new("HEAD")) {
         Ok(new) => Ok(Some(format!("'{}'", new.display()))),
         // On a full disk.
-        Err(_) => head.disarm(OsStr::new("HEAD")).map(|how| Some(how.to_owned())),
+        Err(_) => name.disarm(OsStr::new("HEAD")).map(|how| Some(how.to_owned())),
     }
 }

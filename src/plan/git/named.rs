@@ -10,10 +10,10 @@ use super::super::build::Builder;
 use super::super::closed;
 use super::super::links::{Link, Walk, walk};
 use super::super::view::FileKind;
-use super::refuse;
 use super::settings::Named;
 use super::shut::unsure;
-use crate::error::Result;
+use super::{given, refuse};
+use crate::error::{Error, Kind, Result};
 
 /// Where husky keeps what git runs. It starts what lies in the directory above.
 const HUSKY: &str = ".husky/_";
@@ -26,20 +26,34 @@ impl Builder<'_> {
     /// for the work tree at `top`.
     pub(super) fn named_by(&mut self, directories: &[&Path], top: &Path) -> Result<()> {
         let home = self.host.home.as_deref();
-        let own = self.host.variable("XDG_CONFIG_HOME").filter(|path| !path.is_empty()).map(PathBuf::from);
-        let own = own.or_else(|| home.map(|home| home.join(".config"))).map(|own| own.join("git/config"));
-        let users = home.map(|home| home.join(".gitconfig")).into_iter().chain(own);
-        let repositorys = directories.iter().flat_map(|path| ["config", "config.worktree"].map(|name| path.join(name)));
         let mut named = Named::default();
-        for file in repositorys.chain(users) {
+        for file in directories.iter().flat_map(|path| ["config", "config.worktree"].map(|name| path.join(name))) {
             named.add(&file, home, 0);
+        }
+        let own = std::mem::take(&mut named.worktrees).into_iter();
+        // git takes it from the git directory.
+        let own = own.flat_map(|path| directories.iter().map(move |directory| directory.join(&path)));
+        let mut tops: Vec<_> = own.collect();
+        tops.extend(given::worktree(self.host));
+        given::settings(self.host, &mut named);
+        if let Some((file, why)) = named.unread.filter(|_| self.view.write_grants().next().is_some()) {
+            return Err(Error::text(
+                Kind::Policy,
+                format!("cannot protect what git runs: cannot look at the settings in '{}': {why}", file.display()),
+            ));
+        }
+        // What a link of the user's leads to can lie in the grant, as a repository of such files does.
+        for found in named.own.iter().filter_map(|file| walk(file).ok()) {
+            self.protect_from_git(&found.end, FileKind::of(&found.metadata));
         }
         for file in named.files {
             self.named_place(&file, FileKind::File, top)?;
         }
+        let tops: Vec<_> = tops.into_iter().map(|top| walk(&top).map_or(top, |found| found.end)).collect();
         for hooks in named.hooks {
             // In a git directory it counts from there: for what receives a push, and for who works in it.
-            let others = directories.iter().copied().filter(|path| *path != top && hooks.is_relative());
+            let others = directories.iter().copied().chain(tops.iter().map(PathBuf::as_path));
+            let others = others.filter(|path| *path != top && hooks.is_relative());
             for top in std::iter::once(top).chain(others) {
                 let mut path = top.join(&hooks);
                 self.named_place(&path, FileKind::Directory, top)?;

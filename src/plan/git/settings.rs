@@ -7,14 +7,16 @@ use std::iter::Peekable;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use nix::unistd::User;
+
 use super::super::links::walk;
-use super::read;
+use super::{is_too_long, read};
 
 /// How deep git follows files that include others.
 const DEEPEST: usize = 10;
 
 /// How many files are read at most: they may include each other.
-const MOST: usize = 100;
+const MOST: usize = 1000;
 
 /// One setting: names in lower case.
 #[derive(Debug, PartialEq, Eq)]
@@ -33,41 +35,73 @@ pub(super) struct Named {
     pub hooks: Vec<PathBuf>,
     /// Files of further settings: absolute, perhaps with links, perhaps missing.
     pub files: Vec<PathBuf>,
+    /// Files of settings that are not the repository's.
+    pub own: Vec<PathBuf>,
+    /// Work trees, as they stand there: from the git directory.
+    pub worktrees: Vec<PathBuf>,
+    /// The first file that is not looked at although git does that, and why.
+    pub unread: Option<(PathBuf, &'static str)>,
 }
 
 impl Named {
     /// What `file` names, and what the files that it includes name, whatever their conditions are.
     pub(super) fn add(&mut self, file: &Path, home: Option<&Path>, depth: usize) {
         let Ok(found) = walk(file) else { return };
-        let Some(text) = read(&found.end).ok().flatten() else { return };
-        for Setting { section, below, key, value } in parse(&text) {
-            let Some(value) = in_home(&value, home) else { continue };
-            match (section.as_str(), key.as_str()) {
-                ("core", "hookspath") if below.is_empty() => self.hooks.push(value),
-                ("include" | "includeif", "path") => {
-                    // From where the file lies, which is not where a link to it lies.
-                    let Some(file) = found.end.parent().map(|directory| directory.join(value)) else { continue };
-                    if depth < DEEPEST && self.files.len() < MOST && !self.files.contains(&file) {
-                        self.files.push(file.clone());
-                        self.add(&file, home, depth + 1);
-                    }
-                }
-                _ => {}
-            }
+        let text = match read(&found.end) {
+            Ok(Some(text)) => text,
+            Err(error) if is_too_long(&error) => return self.leave_out(&found.end, "it is larger than 16 MiB"),
+            // git does not read it, either.
+            Ok(None) | Err(_) => return,
+        };
+        for setting in parse(&text) {
+            // From where the file lies, which is not where a link to it lies.
+            self.take(setting, found.end.parent(), home, depth);
         }
+    }
+
+    /// What one setting names, of a file in `directory`.
+    pub(super) fn take(&mut self, setting: Setting, directory: Option<&Path>, home: Option<&Path>, depth: usize) {
+        let Setting { section, below, key, value } = setting;
+        match (section.as_str(), key.as_str()) {
+            ("core", "hookspath") if below.is_empty() => self.hooks.extend(in_home(&value, home)),
+            ("core", "worktree") if below.is_empty() && !value.is_empty() && !value.contains(&0) => {
+                self.worktrees.push(OsStr::from_bytes(&value).into());
+            }
+            ("include" | "includeif", "path") => {
+                let Some(file) = in_home(&value, home) else { return };
+                let file = directory.map(|directory| directory.join(&file)).unwrap_or(file);
+                // git reads no other.
+                if depth >= DEEPEST || !file.is_absolute() || self.files.contains(&file) {
+                    return;
+                }
+                if self.files.len() == MOST {
+                    return self.leave_out(&file, "the settings include more than 1000 files");
+                }
+                self.files.push(file.clone());
+                self.add(&file, home, depth + 1);
+            }
+            _ => {}
+        }
+    }
+
+    fn leave_out(&mut self, file: &Path, why: &'static str) {
+        self.unread.get_or_insert_with(|| (file.to_owned(), why));
     }
 }
 
-/// A path with `~` as the home directory; `None` for none, and for what only git's installation or other users know.
+/// A path with `~` as the home directory and `~NAME` as that of a user; `None` for none, and for what only git's installation knows.
 fn in_home(value: &[u8], home: Option<&Path>) -> Option<PathBuf> {
     if value.is_empty() || value.contains(&0) || value.starts_with(b"%(prefix)/") {
         return None;
     }
-    match value.strip_prefix(b"~") {
-        Some(b"") => home.map(Path::to_owned),
-        Some(rest) => Some(home?.join(OsStr::from_bytes(rest.strip_prefix(b"/")?))),
-        None => Some(OsStr::from_bytes(value).into()),
-    }
+    let Some(rest) = value.strip_prefix(b"~") else { return Some(OsStr::from_bytes(value).into()) };
+    let (name, below) = match rest.iter().position(|byte| *byte == b'/') {
+        Some(end) => (&rest[..end], Some(&rest[end + 1..])),
+        None => (rest, None),
+    };
+    let home =
+        if name.is_empty() { home?.to_owned() } else { User::from_name(std::str::from_utf8(name).ok()?).ok()??.dir };
+    Some(below.map(|below| home.join(OsStr::from_bytes(below))).unwrap_or(home))
 }
 
 /// All settings of a file, in order.
@@ -190,7 +224,9 @@ mod tests {
         for (value, expected) in [
             ("", None),
             ("%(prefix)/x", None),
-            ("~you/x", None),
+            ("~nobody-of-that-name/x", None),
+            ("~root", Some("/root")),
+            ("~root/x/y", Some("/root/x/y")),
             ("a\0b", None),
             ("~", Some("/h")),
             ("~/x", Some("/h/x")),

@@ -324,7 +324,7 @@ impl<'a> Search<'a> {
             let entry = closed::there(entry.and_then(|entry| Ok((entry.file_name(), entry.file_type()?))));
             match entry {
                 Ok(Some((name, kind))) => {
-                    bare |= name == "HEAD" || name == "config";
+                    bare |= name == "HEAD" || name == "config" || name == "objects";
                     if is_etc {
                         etc.see(&name);
                     }
