@@ -12,7 +12,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use sha1::{Digest, Sha1};
 use sha2::Sha256;
@@ -28,13 +28,26 @@ const MOST_NAMES: usize = 200_000;
 /// So many bytes of files are compared for one start, tenths of a second; what is left counts as changed.
 const MOST_BYTES: u64 = 64 << 20;
 
+/// So many bytes of indexes are read for one start, with names written out that version 4 cuts short: a tenth of a second.
+const MOST_INDEX: u64 = 256 << 20;
+
 /// Longer than the kernel lets a path be.
 const LONGEST_NAME: usize = 4096;
+
+/// Longer than the kernel lets a name be.
+const LONGEST_PART: usize = 255;
+
+/// What lies deeper is no file of a project.
+const DEEPEST: usize = 64;
+
+/// What a look at one directory on the way to a file counts for, as bytes that are compared.
+const LOOK: u64 = 512;
 
 /// Regular files of a work tree that have a part of their path with a dot in front, from its top.
 #[derive(Debug, Default)]
 pub struct Tracked {
-    names: BTreeMap<PathBuf, Stamp>,
+    /// By bytes: to compare paths by their parts takes a hundred times as long.
+    names: BTreeMap<OsString, Stamp>,
 }
 
 /// What the index says of a file.
@@ -65,19 +78,32 @@ pub enum State {
     Gone,
 }
 
-/// How much may still be compared.
+/// How much may still be read for this start, in bytes: a command can make indexes and files.
 #[derive(Debug)]
-pub struct Budget(u64);
+pub struct Budget {
+    files: u64,
+    indexes: u64,
+}
 
 impl Default for Budget {
     fn default() -> Self {
-        Self(MOST_BYTES)
+        Self { files: MOST_BYTES, indexes: MOST_INDEX }
+    }
+}
+
+impl Budget {
+    /// Whether the file with this name may still be looked at.
+    pub fn look(&mut self, name: &Path) -> bool {
+        let cost = name.components().map(|_| LOOK).sum();
+        let left = self.files.checked_sub(cost);
+        self.files = left.unwrap_or(0);
+        left.is_some()
     }
 }
 
 impl Tracked {
     /// Reads the index of the work tree whose `.git` is `dot_git`; a repository without one tracks nothing.
-    pub fn read(dot_git: &Path) -> Result<Self, String> {
+    pub fn read(dot_git: &Path, budget: &mut Budget) -> Result<Self, String> {
         let Some(data) = git::data_of(dot_git) else { return Err("it is not the repository's own".into()) };
         let file = match open(&data.directory.join("index")) {
             Ok(file) => file,
@@ -88,27 +114,31 @@ impl Tracked {
             return Err(format!("it is longer than {} MiB", LONGEST_INDEX >> 20));
         }
         let source = BufReader::with_capacity(256 << 10, file.take(LONGEST_INDEX));
-        parse(source, git::is_sha256(&data.common)).map_err(|error| {
-            let malformed = matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData);
-            if malformed {
-                "it is malformed, or of an unknown version".into()
-            } else {
-                crate::sys::process::describe(&error)
+        parse(source, git::is_sha256(&data.common), budget).map_err(|error| match error.kind() {
+            io::ErrorKind::FileTooLarge => {
+                format!("its names, or those of all repositories, are longer than {} MiB", MOST_INDEX >> 20)
             }
+            io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData => {
+                "it is malformed, or of an unknown version".into()
+            }
+            _ => crate::sys::process::describe(&error),
         })
     }
 
     /// Names at `path`, from the top, and below it.
     pub fn below<'a>(&'a self, path: &'a Path) -> impl Iterator<Item = &'a Path> {
-        self.names
-            .range(path.to_owned()..)
-            .map(|(name, _)| name.as_path())
-            .take_while(move |name| name.starts_with(path))
+        let mut directory = path.as_os_str().to_owned();
+        directory.push("/");
+        let own = self.names.get_key_value(path.as_os_str());
+        let inner = self.names.range(directory.clone()..);
+        let inner =
+            inner.take_while(move |(name, _)| name.as_encoded_bytes().starts_with(directory.as_encoded_bytes()));
+        own.into_iter().chain(inner).map(|(name, _)| Path::new(name))
     }
 
     /// What the file with one of these names is below `top`.
     pub fn state(&self, top: &Path, name: &Path, budget: &mut Budget) -> State {
-        let Some(stamp) = self.names.get(name) else { return State::Gone };
+        let Some(stamp) = self.names.get(name.as_os_str()) else { return State::Gone };
         // A link on the way leads to another file.
         let directories = name.ancestors().skip(1).filter(|part| !part.as_os_str().is_empty());
         let is_directory = |part: &Path| fs::symlink_metadata(top.join(part)).is_ok_and(|data| data.is_dir());
@@ -132,10 +162,10 @@ impl Stamp {
         let length = file.metadata()?.len();
         #[allow(clippy::cast_possible_truncation, reason = "the index has the lower half")]
         let other_size = self.size != 0 && self.size != length as u32;
-        if other_size || length > budget.0 {
+        if other_size || length > budget.files {
             return Ok(false);
         }
-        budget.0 -= length;
+        budget.files -= length;
         let head = format!("blob {length}\0");
         // A file that grows meanwhile is not read for ever.
         let content = file.by_ref().take(length + 1);
@@ -169,7 +199,7 @@ fn malformed() -> io::Error {
 }
 
 /// Reads entries one by one and keeps those of regular files below a dot.
-fn parse(mut from: impl BufRead, sha256: bool) -> io::Result<Tracked> {
+fn parse(mut from: impl BufRead, sha256: bool, budget: &mut Budget) -> io::Result<Tracked> {
     let header: [u8; 12] = bytes(&mut from)?;
     let [magic, version, count] = [0, 4, 8].map(|at| number(&header, at));
     if magic != u32::from_be_bytes(*b"DIRC") || !(2..=4).contains(&version) {
@@ -200,6 +230,8 @@ fn parse(mut from: impl BufRead, sha256: bool) -> io::Result<Tracked> {
         if name.pop() != Some(0) || name.is_empty() {
             return Err(malformed());
         }
+        let read = (before + name.len()) as u64;
+        budget.indexes = budget.indexes.checked_sub(read).ok_or(io::ErrorKind::FileTooLarge)?;
         if version != 4 {
             // One NUL is read already; entries take a multiple of eight bytes.
             let padding = 7 - (before + name.len()) % 8;
@@ -208,19 +240,23 @@ fn parse(mut from: impl BufRead, sha256: bool) -> io::Result<Tracked> {
         let kind = number(&stat, 24) & 0o17_0000;
         let submodule = kind == 0o16_0000;
         if (kind == 0o10_0000 || submodule) && has_dot(&name) {
-            let proper = !name.split(|byte| *byte == b'/').any(|part| matches!(part, b"" | b"." | b".."));
-            if !proper || tracked.names.len() == MOST_NAMES {
+            let parts = || name.split(|byte| *byte == b'/');
+            if parts().any(|part| matches!(part, b"" | b"." | b"..")) || tracked.names.len() == MOST_NAMES {
                 return Err(malformed());
             }
+            // There is no such file.
+            if parts().any(|part| part.len() > LONGEST_PART) || parts().nth(DEEPEST).is_some() {
+                continue;
+            }
             let stamp = Stamp { size: number(&stat, 36), hash, submodule };
-            tracked.names.insert(PathBuf::from(OsString::from_vec(name.clone())), stamp);
+            tracked.names.insert(OsString::from_vec(name.clone()), stamp);
         }
     }
     Ok(tracked)
 }
 
 fn has_dot(name: &[u8]) -> bool {
-    name.split(|byte| *byte == b'/').any(|part| part.first() == Some(&b'.'))
+    name.first() == Some(&b'.') || name.windows(2).any(|pair| pair == b"/.")
 }
 
 fn bytes<const N: usize>(from: &mut impl Read) -> io::Result<[u8; N]> {

@@ -67,7 +67,7 @@ impl Worktrees {
         let told = &mut self.told;
         let tracked = tree.tracked.get_or_insert_with(|| {
             let dot_git = tree.top.join(".git");
-            Tracked::read(&dot_git).unwrap_or_else(|reason| {
+            Tracked::read(&dot_git, &mut self.budget).unwrap_or_else(|reason| {
                 told.unread.push((dot_git, reason));
                 Tracked::default()
             })
@@ -78,6 +78,10 @@ impl Worktrees {
         }
         if !entered {
             for below in tracked.below(name) {
+                if !self.budget.look(below) {
+                    told.changed.push(path.to_owned());
+                    break;
+                }
                 if is_secret(&tree.top, below) {
                     continue;
                 }

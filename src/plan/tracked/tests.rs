@@ -1,3 +1,5 @@
+use std::ffi::OsStr;
+
 use super::*;
 
 /// An entry of a regular file, or of another mode.
@@ -41,13 +43,13 @@ fn index(version: u32, names: &[(&[u8], u32)]) -> Vec<u8> {
 }
 
 fn names(index: &[u8]) -> Option<Vec<String>> {
-    let tracked = parse(index, false).ok()?;
+    let tracked = parse(index, false, &mut Budget::default()).ok()?;
     Some(tracked.names.keys().map(|name| name.display().to_string()).collect())
 }
 
 #[test]
 fn every_version_keeps_files_and_submodules_below_a_dot() {
-    let long = [b"z/".as_slice(), &[b'x'; 300], b"/.y"].concat();
+    let long = [b"z/".as_slice(), &[b'x'; 250], b"/.y"].concat();
     let all: &[(&[u8], u32)] = &[
         (b".a", FILE),
         (b".d/x", FILE),
@@ -69,8 +71,8 @@ fn every_version_keeps_files_and_submodules_below_a_dot() {
             "{version}"
         );
     }
-    let tracked = parse(&index(2, all)[..], false).unwrap();
-    assert_eq!(tracked.names[Path::new(".a")], Stamp { size: 7, hash: Hash::Sha1([0xab; 20]), submodule: false });
+    let tracked = parse(&index(2, all)[..], false, &mut Budget::default()).unwrap();
+    assert_eq!(tracked.names[OsStr::new(".a")], Stamp { size: 7, hash: Hash::Sha1([0xab; 20]), submodule: false });
     let below: Vec<_> = tracked.below(Path::new(".d")).collect();
     assert_eq!(below, [Path::new(".d/x"), Path::new(".d/y")]);
     assert_eq!(tracked.below(Path::new(".")).count(), 0);
@@ -147,10 +149,11 @@ fn the_same_content_and_no_other() {
     let sha256 = Hash::Sha256(hex(sha256).try_into().unwrap());
     for hash in [sha1, sha256] {
         let stamp = |size| Stamp { size, hash: hash.clone(), submodule: false };
-        let names = [".d/f", ".d/l", ".d/fifo", ".l/f", ".d/none"].map(|name| (PathBuf::from(name), stamp(6)));
+        let names = [".d/f", ".d/l", ".d/fifo", ".l/f", ".d/none"].map(|name| (name.into(), stamp(6)));
         let mut tracked = Tracked { names: names.into_iter().collect() };
-        let state =
-            |tracked: &Tracked, name: &str, budget: u64| tracked.state(&top, Path::new(name), &mut Budget(budget));
+        let state = |tracked: &Tracked, name: &str, budget: u64| {
+            tracked.state(&top, Path::new(name), &mut Budget { files: budget, indexes: 0 })
+        };
         assert_eq!(state(&tracked, ".d/f", 6), State::Same);
         assert_eq!(state(&tracked, ".d/f", 5), State::Changed, "the bound");
         for name in [".d/l", ".d/fifo", ".l/f", ".d/none", ".d", "f"] {
@@ -165,4 +168,50 @@ fn the_same_content_and_no_other() {
         assert_eq!(state(&tracked, ".d/f", 99), State::Changed);
         fs::write(top.join(".d/f"), "hello\n").unwrap();
     }
+}
+
+#[test]
+fn names_that_no_file_can_have_are_left_out() {
+    let deep = |depth: usize| [b".d/".repeat(depth - 1).as_slice(), b"x"].concat();
+    let wide = |length: usize| [b".", vec![b'x'; length - 1].as_slice()].concat();
+    let [deepest, deeper, widest, wider] =
+        [deep(DEEPEST), deep(DEEPEST + 1), wide(LONGEST_PART), wide(LONGEST_PART + 1)];
+    for version in [2, 4] {
+        let all: [(&[u8], u32); 4] = [(&deepest, FILE), (&deeper, FILE), (&widest, FILE), (&wider, FILE)];
+        let kept = names(&index(version, &all)).unwrap();
+        let expected = [&deepest, &widest].map(|name| String::from_utf8(name.clone()).unwrap());
+        assert_eq!(kept, expected, "{version}");
+    }
+}
+
+#[test]
+fn a_small_index_of_long_names_is_not_read_to_its_end() {
+    let long: Vec<_> = (0..1000).map(|number| format!("{}{number:04}", "x/".repeat(1900)).into_bytes()).collect();
+    let all: Vec<(&[u8], u32)> = long.iter().map(|name| (name.as_slice(), FILE)).collect();
+    let bytes = index(4, &all);
+    assert!(bytes.len() < 100_000, "{}", bytes.len());
+    let read = |indexes| parse(&bytes[..], false, &mut Budget { files: 0, indexes }).map(drop);
+    assert_eq!(read(1000 * 3800).unwrap_err().kind(), io::ErrorKind::FileTooLarge);
+    read(1000 * 4000).unwrap();
+    // What one repository takes is not there for the next.
+    let mut budget = Budget { files: 0, indexes: 1000 * 6000 };
+    parse(&bytes[..], false, &mut budget).unwrap();
+    assert!(parse(&bytes[..], false, &mut budget).is_err());
+}
+
+#[test]
+fn each_look_costs() {
+    let mut budget = Budget { files: 3 * LOOK, indexes: 0 };
+    assert!(budget.look(Path::new("a/b")));
+    assert!(!budget.look(Path::new("a/b")));
+    assert!(!budget.look(Path::new("a")), "it is spent");
+}
+
+#[test]
+fn names_below_a_directory_are_found_whatever_lies_between() {
+    let all: &[(&[u8], u32)] =
+        &[(b".d", FILE), (b".d-x/y", FILE), (b".d.x", FILE), (b".d/x", FILE), (b".d/x/y", FILE), (b".d0", FILE)];
+    let tracked = parse(&index(2, all)[..], false, &mut Budget::default()).unwrap();
+    let below: Vec<_> = tracked.below(Path::new(".d")).collect();
+    assert_eq!(below, [".d", ".d/x", ".d/x/y"].map(Path::new));
 }
