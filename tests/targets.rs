@@ -100,3 +100,21 @@ fn python_of_a_virtual_environment() {
     world.call("python3", ["-m", "venv", "--without-pip", "venv"]).done().is(0, "", "");
     world.run(["venv/bin/python"].iter().chain(&prefix)).done().is(0, &format!("{}\n", world.text("w/venv")), "");
 }
+
+/// A script's first line can name other files, as values of options: none of them is the program that it starts.
+#[test]
+fn no_value_of_an_option_of_env_is_shown() {
+    let world = World::new();
+    world.script("w/real", "#!/bin/sh\nls -A ../o\n");
+    let other = world.script("o/deploy.sh", "#!/bin/sh\n: s3cret\n");
+    let other = other.to_str().unwrap();
+    for options in
+        ["--unset OTHER", "--unse OTHER", "--u OTHER", "-u OTHER", "-iu OTHER", "--block-signal --unse OTHER"]
+    {
+        world.script("w/run", &format!("#!/usr/bin/env -S {} ./real\n", options.replace("OTHER", other)));
+        world.run(["./run"]).done().code(2).stdout("").stderr_has("../o");
+    }
+    // The control: what it does start is shown.
+    world.script("w/run", &format!("#!/usr/bin/env -S --unse NAME {other} ./real\n"));
+    world.run(["./run"]).done().is(0, "", "");
+}

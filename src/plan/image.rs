@@ -253,19 +253,35 @@ fn split_string(argument: &[u8]) -> Option<&[u8]> {
     cluster[at..].strip_prefix(b"S")
 }
 
-/// Whether an option of env takes the next word as its value; `None` for a second `-S`.
+/// Long options of env, and whether each needs a value; those that start nothing are left out.
+const ENV_OPTIONS: &[(&str, bool)] = &[
+    ("argv0", true),
+    ("block-signal", false),
+    ("chdir", true),
+    ("debug", false),
+    ("default-signal", false),
+    ("ignore-environment", false),
+    ("ignore-signal", false),
+    ("list-signal-handling", false),
+    ("null", false),
+    ("split-string", true),
+    ("unset", true),
+];
+
+/// Whether an option of env takes the next word as its value; `None` for a second `-S` and for what is not known: a value that is
+/// taken for the program would show a file that nobody starts.
 fn takes_next(option: &[u8]) -> Option<bool> {
     if let Some(long) = option.strip_prefix(b"--") {
-        return match long {
-            _ if long.starts_with(b"split-string") => None,
-            b"unset" | b"chdir" | b"argv0" => Some(true),
-            _ => Some(false),
-        };
+        let name = long.split(|byte| *byte == b'=').next().unwrap_or_default();
+        // It can be cut short as long as it is no other one's beginning.
+        let mut meant = ENV_OPTIONS.iter().filter(|(option, _)| option.as_bytes().starts_with(name));
+        let (option, value) = meant.next().filter(|_| meant.next().is_none())?;
+        return (*option != "split-string").then_some(*value && name.len() == long.len());
     }
-    match option.iter().skip(1).position(|byte| matches!(byte, b'u' | b'C' | b'a' | b'S')) {
+    let letters = option.get(1..)?;
+    match letters.iter().position(|byte| !matches!(byte, b'i' | b'v' | b'0')) {
         None => Some(false),
-        Some(at) if option[at + 1] == b'S' => None,
-        Some(at) => Some(at + 2 == option.len()),
+        Some(at) => matches!(letters[at], b'u' | b'C' | b'a').then_some(at + 1 == letters.len()),
     }
 }
 
@@ -435,6 +451,18 @@ mod tests {
             ("-S -i A=1 B='x y' python3", Some("python3")),
             ("-S -u NAME --chdir /tmp -C/ -- A=b python3", Some("python3")),
             ("-S -iu NAME -uNAME --unset=N python3", Some("python3")),
+            ("-S --unse N --chd /tmp --argv=x --ignore-e --deb python3", Some("python3")),
+            ("-S --unse=N --block-signal=INT --default python3", Some("python3")),
+            ("-S --ignore python3", None),
+            ("-S --de python3", None),
+            ("-S --split python3 python3", None),
+            ("-S --split=python3", None),
+            ("--split=python3", None),
+            ("-S --unknown python3", None),
+            ("-S --version python3", None),
+            ("-S -P /usr python3", None),
+            ("-S -iP/usr python3", None),
+            ("-S -ivu N - python3", Some("python3")),
             ("-S 'my python' -u", Some("my python")),
             (r#"-S "my\_py\"thon" -u"#, Some("my py\"thon")),
             (r"-S my\_python", Some("my")),
