@@ -350,3 +350,57 @@ fn a_directory_that_is_no_repository_stays_one() {
     inside(&world, ["-w", ".", "-r", &top], find).cwd(world.path("o/repo/sub")).done().is(0, &format!("{top}\n"), "");
     assert!(!world.has("o/repo/sub/.git"));
 }
+
+/// A profile names `.git/config`, and in these trees `.git` is a file: what it leads to is protected.
+#[test]
+fn the_profile_of_builds_starts_in_a_worktree_and_in_a_submodule() {
+    let world = repository();
+    outside(&world, "cd ../o/repo && git worktree add -q -b topic ../../w/tree");
+    outside(
+        &world,
+        "git init -q -b main super && git -C super -c protocol.file.allow=always submodule --quiet add ../../o/repo sub",
+    );
+    let super_config = world.read("w/super/.git/modules/sub/config");
+    for (place, config) in [("w/tree", "o/repo/.git/config"), ("w/super/sub", "w/super/.git/modules/sub/config")] {
+        let run = |script: &str| inside(&world, ["-p", "build"], script).cwd(world.path(place)).done();
+        let before = world.read(config);
+        run("git status --porcelain && echo more >>file && git commit -q -a -m two && git log --format=%s -1")
+            .is(0, "two\n", "");
+        for change in [
+            "git config core.fsmonitor x",
+            "echo x >\"$(git rev-parse --git-common-dir)\"/hooks/pre-commit",
+            "mv .git x",
+        ] {
+            assert_ne!(run(change).code, Some(0), "{place}: {change}");
+        }
+        assert_eq!(world.read(config), before);
+        // Whoever types it in such a place has made a mistake.
+        let typed = inside(&world, ["-w", ".", "--protect", ".git/config"], "true").cwd(world.path(place)).done();
+        typed.refused(125, &["'.git/config' (--protect)", "not a directory"]);
+    }
+    assert_eq!(world.read("w/super/.git/modules/sub/config"), super_config);
+    // Nor does a policy file keep from starting what it masks below a file.
+    world.write("p.toml", "mask_paths = ['file/x']\nprotect_paths = ['file/y']\nwrite_roots = ['.']\n");
+    let policy = world.text("p.toml");
+    inside(&world, ["--policy", &policy], "cat file").cwd(world.path("w/tree")).done().is(0, "one\nmore\n", "");
+    let made =
+        inside(&world, ["--policy", &policy], "rm file && mkdir file && touch file/y").cwd(world.path("w/tree")).done();
+    made.code(0).stderr_has("was made during the run: it did not exist before, so nothing protected it");
+}
+
+/// A repository is known by its settings alone, which stay when the rest is moved away, whatever they leave out.
+#[test]
+fn settings_of_few_words_belong_to_a_repository() {
+    for settings in ["[core]\n\tbare = true\n", "[CORE]\n\trepositoryFormatVersion = 0\n"] {
+        let world = World::new();
+        outside(&world, "git init -q --bare b.git");
+        world.write("w/b.git/config", settings);
+        inside(&world, ["-w", "."], "mkdir away && mv b.git/HEAD b.git/refs b.git/objects away").done().is(0, "", "");
+        let done = inside(&world, ["-w", "."], "echo evil >>b.git/config").done();
+        done.code(2).stderr_has("Read-only file system");
+        inside(&world, ["-w", "."], "mv away/* b.git").done().is(0, "", "");
+        assert_eq!(outside(&world, "cat b.git/config"), settings);
+        // The control.
+        inside(&world, ["-w", ".", "-w", "b.git/config"], "echo '# x' >>b.git/config").done().is(0, "", "");
+    }
+}

@@ -222,3 +222,28 @@ fn a_repository_in_parts_is_one() {
         inside(&world, options.iter().copied(), "echo x >>.git/config").done().code(2);
     }
 }
+
+/// The old form of settings of remotes: `git push origin` goes where a file of that name says, before any setting.
+#[test]
+fn where_a_remote_leads_is_not_changed() {
+    let world = clone();
+    outside(&world, "git init -q --bare ../o/evil && mkdir -p .git/branches && rm -rf .git/remotes");
+    let evil = world.text("o/evil");
+    let push = "git push -q origin main:pushed";
+    let plant = |kind: &str, text: &str| format!("mkdir -p .git/{kind}; echo '{text}' >.git/{kind}/origin");
+    let [branch, remote] = [plant("branches", &evil), plant("remotes", &format!("URL: {evil}"))];
+    inside(&world, ["-w", "."], &branch).done().code(2).stderr_has("Read-only file system");
+    let done = inside(&world, ["-w", "."], &remote).done().code(0);
+    done.stderr_has(&format!("'{}', which git on the host would obey", world.text("w/.git/remotes")));
+    outside(&world, push);
+    assert_eq!(
+        outside(&world, "git -C ../o/evil branch; git -C ../o/repo branch --format='%(refname:short)'"),
+        "main\npushed\n"
+    );
+    // The controls: what is there is obeyed, and a grant of it lets it be written.
+    outside(&world, "git remote remove origin && mkdir .git/remotes");
+    inside(&world, ["-w", "."], &remote).done().code(2).stderr_has("Read-only file system");
+    inside(&world, ["-w", ".", "-w", ".git/remotes"], &remote).done().is(0, "", "");
+    outside(&world, push);
+    assert_eq!(outside(&world, "git -C ../o/evil branch --format='%(refname:short)'"), "pushed\n");
+}

@@ -54,6 +54,7 @@ mod matrix;
 mod nesting;
 mod network;
 mod output;
+mod own_settings;
 mod payload;
 mod payload_fields;
 mod places;

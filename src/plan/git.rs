@@ -27,7 +27,9 @@ use crate::error::{Error, Kind, Result};
 use shut::{known, unsure};
 
 /// Files and directories of a git directory from which code is run: hooks, and settings that name programs.
-const OBEYED: &[&str] = &["hooks", "config", "config.worktree", "info/attributes", COMMON];
+///
+/// The last two are the old form of `remote.*` in settings: what goes by the name of a remote, `origin` as well, goes there first.
+const OBEYED: &[&str] = &["hooks", "config", "config.worktree", "info/attributes", COMMON, "remotes", "branches"];
 
 /// In a git directory it comes before that: git looks for it first wherever it is.
 const FIRST: &[&str] = &[".git"];
@@ -205,6 +207,11 @@ impl Builder<'_> {
     /// Remembers which of `names` are missing in `directory`, which keeps its name: what is moved aside afterwards has to lie in
     /// it, and not where a link in its place leads.
     fn not_to_be_made(&mut self, directory: &Path, names: &[impl AsRef<Path>]) {
+        self.keep_missing(directory, names, "git on the host");
+    }
+
+    /// The same for what somebody else, `obeyed_by`, would obey.
+    pub(super) fn keep_missing(&mut self, directory: &Path, names: &[impl AsRef<Path>], obeyed_by: &'static str) {
         let names = names.iter().map(AsRef::as_ref);
         let missing: Vec<_> = names.filter(|name| is_missing(&directory.join(name))).collect();
         let Ok(metadata) = fs::symlink_metadata(directory) else { return };
@@ -217,6 +224,7 @@ impl Builder<'_> {
             directory: directory.to_owned(),
             name: name.into(),
             mode,
+            obeyed_by,
         }));
     }
 
@@ -268,7 +276,7 @@ impl Builder<'_> {
     }
 
     /// Whether a write grant names this very path.
-    fn is_granted(&self, path: &Path) -> bool {
+    pub(super) fn is_granted(&self, path: &Path) -> bool {
         self.view.decides(path).is_some_and(|(at, rule)| at == path && *rule == Rule::Write)
     }
 }
@@ -296,8 +304,11 @@ fn is_git_directory(path: &Path) -> bool {
 /// Whether `path` is a git directory or was one before somebody took a part of it away: `config` of one stays, since it is
 /// protected.
 fn looks_like_git_directory(path: &Path) -> bool {
+    // git takes one for a repository that says neither.
     let settings = || match read(&path.join("config")) {
-        Ok(text) => text.is_some_and(|text| String::from_utf8_lossy(&text).contains("repositoryformatversion")),
+        Ok(text) => {
+            text.is_some() && ["repositoryformatversion", "bare"].iter().any(|key| setting(path, "core", key).is_some())
+        }
         Err(error) => is_too_long(&error),
     };
     let has = |name| !is_missing(&path.join(name));

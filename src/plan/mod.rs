@@ -76,8 +76,8 @@ pub struct Plan {
     pub mounts: Arc<Mounts>,
     /// Directories to make on the host first; the view counts them as there.
     pub create: Vec<Create>,
-    /// Files in write grants that git on the host would obey and that do not exist: nothing can be mounted there, so what is made
-    /// of them is moved aside after the run.
+    /// Files in write grants that git on the host, or a later run, would obey and that do not exist: nothing can be mounted there,
+    /// so what is made of them is moved aside after the run.
     pub absent: BTreeSet<Absent>,
     /// What lets git recognise repositories in write grants: what the command took away of it is made again after the run.
     pub recognised: git::whole::Recognised,
@@ -123,6 +123,8 @@ pub struct Absent {
     pub name: PathBuf,
     /// Permission bits of the directory before the run.
     pub mode: u32,
+    /// Who on the host would obey it.
+    pub obeyed_by: &'static str,
 }
 
 /// A directory that is still to be made on the host.

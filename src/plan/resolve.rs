@@ -89,6 +89,7 @@ pub fn resolve(
     if has_view {
         builder.defaults()?;
         hidden = builder.hidden(&policy.hidden, known)?;
+        builder.own_settings();
         if let Some(device) = host.terminal.as_deref().filter(|_| !new_session(policy, host)) {
             builder.terminal(device);
         }

@@ -205,7 +205,7 @@ enum Fate {
     Kept(&'static str, io::Error),
 }
 
-/// Moves aside what has been made where nothing could be mounted to prevent it: git on the host would run or obey it.
+/// Moves aside what has been made where nothing could be mounted to prevent it: git on the host, or a later run, would obey it.
 ///
 /// After the end of everything inside. Kept under another name, since it may be the host that has made it meanwhile.
 pub fn take_away(plan: &Plan) {
@@ -216,18 +216,21 @@ pub fn take_away(plan: &Plan) {
             // Nothing was made, or the directory went with it.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Ok(Some(Made { at, fate: Fate::Renamed(to) })) => tracing::warn!(
-                "'{}', which git on the host would obey, was made during the run and is now '{}'",
+                "'{}', which {} would obey, was made during the run and is now '{}'",
                 at.display(),
+                absent.obeyed_by,
                 to.display()
             ),
             Ok(Some(Made { at, fate: Fate::Kept(how, error) })) => tracing::warn!(
-                "'{}', which git on the host would obey, was made during the run and is now {how}; it cannot be renamed: {}",
+                "'{}', which {} would obey, was made during the run and is now {how}; it cannot be renamed: {}",
                 at.display(),
+                absent.obeyed_by,
                 crate::sys::process::describe(&error)
             ),
             Err(error) => tracing::warn!(
-                "'{}', which git on the host would obey, cannot be looked for and moved aside: {}",
+                "'{}', which {} would obey, cannot be looked for and moved aside: {}",
                 path.display(),
+                absent.obeyed_by,
                 crate::sys::process::describe(&error)
             ),
         }

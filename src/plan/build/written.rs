@@ -133,7 +133,7 @@ impl Builder<'_> {
 
     /// What a rule about `path` covers, and the links that lead there; `None` when there is no such thing. What is to be made
     /// is there by the time the rule holds.
-    fn covered(&self, path: &Path) -> io::Result<Option<(Vec<Link>, PathBuf, FileKind)>> {
+    fn covered(&self, rule: &PathRule, path: &Path) -> io::Result<Option<(Vec<Link>, PathBuf, FileKind)>> {
         match walk(path) {
             Ok(found) => Ok(Some((found.links, found.end, FileKind::of(&found.metadata)))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -141,6 +141,7 @@ impl Builder<'_> {
                     place(path).ok().filter(|place| self.create.iter().any(|made| made.path.starts_with(&place.path)));
                 Ok(place.map(|place| (place.links, place.path, FileKind::Directory)))
             }
+            Err(_) if is_below_file(rule, path) => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -169,8 +170,10 @@ impl Builder<'_> {
             Error::text(Kind::Policy, format!("cannot hide '{}' ({option}): {reason}", written.path.display()))
         };
         let path = expand(&written.path, self.host, Some(self.workdir))?;
-        let Some((_, end, kind)) = self.covered(&path).map_err(|error| refuse(&describe(&error)))? else {
-            beyond(&path).map_err(refuse)?;
+        let Some((_, end, kind)) = self.covered(written, &path).map_err(|error| refuse(&describe(&error)))? else {
+            if !is_below_file(written, &path) {
+                beyond(&path).map_err(refuse)?;
+            }
             self.notes.push(format!("'{}' ({option}) does not exist: nothing to hide", path.display()));
             return Ok(());
         };
@@ -187,16 +190,19 @@ impl Builder<'_> {
             Error::text(Kind::Policy, format!("cannot protect '{}' ({option}): {reason}", rule.path.display()))
         };
         let path = expand(&rule.path, self.host, Some(self.workdir))?;
-        let Some((links, end, kind)) = self.covered(&path).map_err(|error| refuse(&describe(&error)))? else {
-            beyond(&path).map_err(refuse)?;
+        let Some((links, end, kind)) = self.covered(rule, &path).map_err(|error| refuse(&describe(&error)))? else {
+            let below_file = is_below_file(rule, &path);
+            if !below_file {
+                beyond(&path).map_err(refuse)?;
+            }
             self.notes.push(format!(
                 "'{}' ({option}) does not exist: the target can make it where it may write",
                 path.display()
             ));
-            if let Ok(place) = place(&path)
-                && self.view.writable(&place.path)
-            {
-                self.unprotected.push((place.path, option.clone()));
+            // A file can have become a directory by then.
+            let made = place(&path).map(|place| place.path).ok().or_else(|| below_file.then_some(path));
+            if let Some(made) = made.filter(|made| self.view.writable(made)) {
+                self.unprotected.push((made, option.clone()));
             }
             return Ok(());
         };
@@ -217,6 +223,13 @@ impl Builder<'_> {
         }
         Ok(())
     }
+}
+
+/// Whether the end of a path lies below a file, as `.git/config` does in a linked worktree. Typed for one place that is a mistake; a
+/// policy or profile is for many.
+fn is_below_file(rule: &PathRule, path: &Path) -> bool {
+    let typed = matches!(rule.origin, Origin::Flag(_));
+    !typed && walk(path).is_err_and(|error| error.kind() == io::ErrorKind::NotADirectory)
 }
 
 /// What helps where the path of a grant is missing, in the words of whoever asked for it.
