@@ -59,6 +59,7 @@ mod payload;
 mod payload_fields;
 mod places;
 mod plans;
+mod planted;
 mod policy;
 mod precedence;
 mod printing;

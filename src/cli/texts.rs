@@ -216,7 +216,8 @@ pub(super) const TEXTS: &[Text] = &[
         short: "Most entries to search for hidden names",
         long: "How many directory entries are looked at before the start, to find the names that have to be \
             hidden. Directories of dependencies (node_modules, target, vendor and the like) come last; \
-            those of toolchains in HOME (~/.cargo, ~/.rustup, ~/.pyenv and the like) are not searched.",
+            in those of toolchains in HOME (~/.cargo, ~/.rustup, ~/.pyenv and the like) only well-known secrets and \
+            repositories are looked for: where only reading is granted as many entries once more, and a warning says where that ended.",
         default: "500000",
     },
     Text {

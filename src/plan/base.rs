@@ -291,8 +291,8 @@ pub const DEEPEST_SECRET: usize = 3;
 pub const COMMITTED: &str = "./";
 
 /// Directories below HOME in which toolchains and package managers keep what they have fetched: a hundred thousand files, full of
-/// hidden names that the tools themselves need, and no secret but those of [`SECRETS`]. Under the default list a grant of one is
-/// not searched; the working directory always is.
+/// hidden names that the tools themselves need, and no secret but those of [`SECRETS`]. Under the default list no other names are
+/// hidden in one, unless it is the working directory. Nothing that may as well be the name of a project is here.
 pub const TOOLS: &[&str] = &[
     ".asdf",
     ".bun",
@@ -343,8 +343,6 @@ pub const TOOLS: &[&str] = &[
     "mambaforge",
     "miniconda3",
     "miniforge3",
-    "n",
-    "sdk",
 ];
 
 /// What is known of a place.

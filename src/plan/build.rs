@@ -1,6 +1,6 @@
 //! Filling a view: rules that were written first ([`written`]), then what every view holds ([`defaults`]), then what the search
-//! for hidden names takes away ([`hidden`]), then the same under other names ([`second_names`]), then what protects later runs
-//! ([`own`]), then what the target needs to start ([`program`]).
+//! for hidden names takes away ([`hidden`]), then what protects later runs ([`own`]), then the same under other names
+//! ([`second_names`]), then what the target needs to start ([`program`]).
 //!
 //! Resolves each written path once; whatever is added names no link.
 

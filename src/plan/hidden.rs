@@ -52,6 +52,12 @@ pub struct Ground {
     pub roots: Vec<PathBuf>,
     /// Paths about which a rule speaks already: neither hidden nor entered from above.
     pub decided: HashSet<OsString>,
+    /// Directories in which only well-known secrets and repositories are looked for, since somebody granted them.
+    pub narrow: Vec<PathBuf>,
+    /// The same, where only reading is granted: as far as a limit of their own allows.
+    pub tools: Vec<PathBuf>,
+    /// Such directories below others: hidden or not like others, and then looked at like [`Ground::tools`].
+    pub tools_below: HashSet<OsString>,
     /// Directories that are not entered from above, and are hidden or not like others.
     pub closed: HashSet<OsString>,
     /// Directories in which only well-known secrets are looked for, as far as a limit of its own allows.
@@ -64,7 +70,8 @@ impl Ground {
     /// The working directory and every directory that is granted, as far as `view` shows them.
     ///
     /// The whole host would be too much: with it comes only what holds files of people, the home directory first. But for a list
-    /// that counts alone the directories of toolchains are left out.
+    /// that counts alone, in directories of toolchains nothing but well-known secrets and repositories is looked for, and so it is
+    /// below system directories that can be written.
     #[must_use]
     pub fn of(view: &View, workdir: &Path, home: Option<&Path>, names: &Names) -> Self {
         let root = Path::new("/");
@@ -73,14 +80,20 @@ impl Ground {
         roots.remove(workdir);
         let decided: HashSet<_> = view.decided().map(|path| path.as_os_str().to_owned()).collect();
         let mut closed = HashSet::new();
+        let (mut narrow, mut tools, mut tools_below) = (Vec::new(), Vec::new(), HashSet::new());
         if !names.counts_alone() {
-            let tools = home.into_iter().flat_map(|home| base::TOOLS.iter().map(move |tool| home.join(tool)));
-            // Some are links to a disk with more room.
-            let tools: Vec<PathBuf> = tools.filter_map(|tool| walk(&tool).ok()).map(|found| found.end).collect();
-            roots.retain(|path| !tools.iter().any(|tool| path.starts_with(tool)));
+            // By name alone: a link in the place of one could be a command's, to whatever it wants to see.
+            let places: Vec<PathBuf> =
+                home.into_iter().flat_map(|home| base::TOOLS.iter().map(move |tool| home.join(tool))).collect();
+            let is_tool = |path: &Path| places.iter().any(|place| path.starts_with(place));
+            let found = roots.extract_if(.., |path| is_tool(path));
+            // What a command can make weakens no later run: there the limit is the one of all that was named.
+            (narrow, tools) = found.partition(|path| view.writable(path));
             // Where a wider grant of writing reaches them, anything can be moved into them.
-            closed.extend(tools.into_iter().filter(|tool| !view.writable(tool)).map(PathBuf::into_os_string));
+            let places = places.into_iter().filter(|place| !view.writable(place));
+            tools_below.extend(places.map(PathBuf::into_os_string));
         }
+        narrow.extend(roots.extract_if(.., |path| is_system(path) && view.writable(path)));
         let mut rest = Vec::new();
         if whole {
             let shown = |path: &PathBuf| view.shows(path) && !is_everywhere(path);
@@ -100,22 +113,35 @@ impl Ground {
         // First where a limit should be spent first.
         let roots = std::iter::once(workdir.to_owned()).chain(roots);
         let roots: Vec<_> = roots.filter(|path| path != root && view.shows(path) && !is_everywhere(path)).collect();
+        for places in [&mut narrow, &mut tools] {
+            places.retain(|path| view.shows(path));
+        }
         let top = |root: &PathBuf| {
             let mut above = root.ancestors().skip(1);
             let top = above.find(|top| fs::symlink_metadata(top.join(WHOLE)).is_ok())?;
             view.shows(&top.join(WHOLE)).then(|| (root.clone(), top.to_owned()))
         };
-        let tops = roots.iter().filter_map(top).collect();
-        Self { roots, decided, closed, rest, tops }
+        let tops = roots.iter().chain(&narrow).chain(&tools).filter_map(top).collect();
+        Self { roots, decided, narrow, tools, tools_below, closed, rest, tops }
+    }
+
+    /// Whatever is searched, and in whichever way.
+    fn all(&self) -> impl Iterator<Item = &PathBuf> {
+        self.roots.iter().chain(&self.narrow).chain(&self.tools).chain(&self.rest)
     }
 }
 
 /// Whether `path` is a part of every view, or of a file system without files. People keep projects in two places of these.
 fn is_everywhere(path: &Path) -> bool {
     let below = |places: &[&str]| places.iter().any(|place| path.starts_with(Path::new("/").join(place)));
+    is_system(path) || below(&["proc", "sys"]) || (below(&["dev"]) && !path.starts_with(base::SHARED))
+}
+
+/// Whether `path` is a directory of the system or lies in one, and is no place of projects.
+fn is_system(path: &Path) -> bool {
     let project = |place: &str| path != Path::new(place) && path.starts_with(place);
-    let system = below(base::SYSTEM) && !project("/usr/src") && !project("/usr/local/src");
-    system || below(&["proc", "sys"]) || (below(&["dev"]) && !path.starts_with(base::SHARED))
+    let below = base::SYSTEM.iter().any(|place| path.starts_with(Path::new("/").join(place)));
+    below && !project("/usr/src") && !project("/usr/local/src")
 }
 
 /// Mount points of file systems that are not entered on the way.
@@ -275,6 +301,8 @@ pub fn scan(ground: &Ground, rule: &Hidden, names: &Names) -> Result<Scan> {
     let mut search = Search::new(ground, names, rule.recursive, left);
     let (mut warnings, mut notes) = (Vec::new(), Vec::new());
     let unfinished = search.run();
+    let refused = unfinished.is_some() && rule.overflow == Overflow::Error;
+    let tools = if refused { None } else { search.look_at_tools(left) };
     if let Some((path, error)) = search.blocked.first() {
         let reason = format!("cannot search '{}' for names that begin with a dot: {}", path.display(), describe(error));
         if rule.overflow == Overflow::Error {
@@ -297,19 +325,20 @@ pub fn scan(ground: &Ground, rule: &Hidden, names: &Names) -> Result<Scan> {
     }
     if !ground.rest.is_empty() {
         // Of less use than the search of what was named, and nothing fails at its end.
-        let left = (left / 10).max(left.min(REST));
-        let unfinished = search.look_for_secrets(left).unwrap_or_default();
-        // Directories of dependencies hold no secret of the user's: a remark is enough.
+        let rest = (left / 10).max(left.min(REST));
+        let mut unfinished = search.look_for_secrets(rest).unwrap_or_default();
+        unfinished.extend(search.look_at_tools(rest).unwrap_or_default());
+        // Directories of dependencies and toolchains hold no secret of the user's: a remark is enough.
         let slow = unfinished.iter().all(|place| place.slow);
         let list = list(unfinished.iter().filter(|place| slow || !place.slow).map(|place| place.path.as_path()));
         if !slow {
             warnings.push(format!(
-                "well-known secrets stay visible where the search of '/' for them did not get: it ended after {left} entries \
+                "well-known secrets stay visible where the search of '/' for them did not get: it ended after {rest} entries \
                  (--hidden-scan-max) and has not finished {list}"
             ));
         } else if !unfinished.is_empty() {
             notes.push(format!(
-                "directories of dependencies were not searched to the end for well-known secrets, after {left} entries \
+                "directories of dependencies and toolchains were not searched to the end for well-known secrets, after {rest} entries \
                  (--hidden-scan-max): {list}"
             ));
         }
@@ -318,6 +347,13 @@ pub fn scan(ground: &Ground, rule: &Hidden, names: &Names) -> Result<Scan> {
              well-known secrets"
                 .into(),
         );
+    }
+    if let Some(unfinished) = tools {
+        let list = list(unfinished.iter().map(|place| place.path.as_path()));
+        warnings.push(format!(
+            "well-known secrets stay visible in directories of toolchains where the search for them did not get: it ended after \
+             {left} entries (--hidden-scan-max) and has not finished {list}"
+        ));
     }
     let Search { found: mut paths, links, mut repositories, worktrees, .. } = search;
     let mut seen = HashSet::new();
@@ -380,8 +416,7 @@ fn behind(link: &Path, ground: &Ground, names: &Names) -> Option<PathBuf> {
         return None;
     }
     let end = walk(link).ok()?.end;
-    let mut roots = ground.roots.iter().chain(&ground.rest);
-    let inside = roots.any(|root| end != *root && end.starts_with(root));
+    let inside = ground.all().any(|root| end != *root && end.starts_with(root));
     let by_name = end.file_name().is_some_and(|name| is_dotted(name) && names.vouches_for(name));
     let decided = ground.decided.contains(end.as_os_str());
     (inside && !by_name && !decided && !link.starts_with(&end)).then_some(end)

@@ -109,17 +109,20 @@ const HIDDEN_ABOUT: &[&str] = &[
      grant of the place itself shows it, and the command and its interpreter are shown by the file alone. What the command \
      makes is visible to it and hidden in the next run, unless its name is shown: for tools that keep state in names that nobody \
      knows there is \"all-but-secrets\".",
-    "The search for such names ends after cwd_hidden_scan_max_entries. But for a list that counts alone it goes into none of the \
-     directories in HOME where toolchains keep what they have fetched, unless a wider write grant reaches them. Of a grant of / the working directory is \
+    "The search for such names ends after cwd_hidden_scan_max_entries. But for a list that counts alone, in the \
+     directories in HOME where toolchains keep what they have fetched only well-known secrets and repositories are looked for, as many \
+     entries once more where only reading is granted, unless a wider write grant reaches them. Of a grant of / the working directory is \
      searched like that; of the rest of the host 50,000 entries or a tenth of that number, if that is more, nearest first, and there only well-known \
      secrets are hidden. A directory that cannot be searched is hidden as a whole. Backend none hides nothing.",
     "In write grants the .git directories that are found stay usable, but what git runs or obeys cannot be written: hooks, config, \
-     config.worktree and info/attributes, in submodules, in repositories without a work tree and in the common directory of a \
+     config.worktree, info/attributes, and remotes and branches, in submodules, in repositories without a work tree and in the common directory of a \
      worktree as well, and no .git can be replaced. The same holds for directories and files that core.hooksPath and \
      include.path name, not for programs and scripts that settings start (core.fsmonitor, filters). Where the command makes \
      what is missing of these, or a commondir, it is renamed after the run, with a warning: look at it before git does. The data of a \
      linked worktree or submodule is granted along with it, if the repository itself says that it belongs there. A write grant \
      of such a file or directory itself lifts that for it.",
+    "Below a wider write grant the user's own profiles cannot be written either: $XDG_CONFIG_HOME/sandbox-run, or the same in \
+     ~/.config, is protected, and renamed after the run, with a warning, where the command has made it.",
 ];
 
 /// Well-known secrets by what they are.

@@ -41,6 +41,10 @@ impl Builder<'_> {
             }
         }
         self.view.drop_hidden_protects();
+        // Whatever the search was for: what can be written is git's, too.
+        let granted = self.view.write_grants().filter(|grant| !scan.repositories.iter().any(|known| known == grant));
+        let granted: Vec<_> = granted.map(Path::to_owned).collect();
+        self.repositories(&granted)?;
         self.repositories(&scan.repositories)?;
         self.notes.extend(scan.notes.iter().cloned());
         self.warnings.extend(scan.warnings.iter().cloned());

@@ -74,6 +74,8 @@ pub(super) struct Place {
     entered: bool,
     /// Whether it is a `.git` or lies in one.
     git: bool,
+    /// Whether of names only well-known secrets are hidden here.
+    narrow: bool,
     /// What part of the search it may use; counts in the rest of a host only. An entry gets what its directory has, divided by the
     /// number of all entries: whoever makes many makes each of them wait, and those of nobody else.
     share: u128,
@@ -93,9 +95,15 @@ impl Place {
             tree,
             entered: false,
             git,
+            narrow: false,
             share: ALL,
             turn: TURN,
         }
+    }
+
+    /// The same, where only well-known secrets are looked for.
+    fn narrow(path: &Path, tree: Option<usize>) -> Self {
+        Self { narrow: true, ..Self::root(path, tree) }
     }
 }
 
@@ -114,12 +122,14 @@ pub(super) struct Search<'a> {
     ground: &'a Ground,
     names: &'a Names,
     recursive: bool,
-    /// Whether only well-known secrets are looked for.
-    secrets_only: bool,
+    /// Whether it is the rest of the host that is looked at: by a grant of `/`, of nothing in particular.
+    rest: bool,
     /// Entries that may still be looked at.
     left: u64,
     quick: VecDeque<Place>,
     slow: VecDeque<Place>,
+    /// Directories of toolchains, for later.
+    tools: VecDeque<Place>,
     /// The same for the rest of a host: by share, then in the order in which they were found.
     shared: BTreeMap<(Reverse<u128>, usize), Place>,
     /// How many were put there.
@@ -146,37 +156,48 @@ enum What {
 impl<'a> Search<'a> {
     pub(super) fn new(ground: &'a Ground, names: &'a Names, recursive: bool, left: u64) -> Self {
         let mut worktrees = Worktrees::default();
-        let mut root = |path: &PathBuf| Place::root(path, ground.tops.get(path).map(|top| worktrees.at(top)));
-        let quick = ground.roots.iter().map(&mut root).collect();
+        let mut tree = |path: &PathBuf| ground.tops.get(path).map(|top| worktrees.at(top));
+        let quick = ground.roots.iter().map(|path| Place::root(path, tree(path))).collect();
+        let slow = ground.narrow.iter().map(|path| Place { slow: true, ..Place::narrow(path, tree(path)) }).collect();
+        let tools = ground.tools.iter().map(|path| Place::narrow(path, tree(path))).collect();
         Self {
             ground,
             names,
             recursive,
-            secrets_only: false,
+            rest: false,
             left,
             quick,
-            slow: VecDeque::new(),
+            slow,
+            tools,
             shared: BTreeMap::new(),
             queued: 0,
             entered: Vec::new(),
             found: Vec::new(),
             blocked: Vec::new(),
             links: Vec::new(),
-            repositories: ground.roots.clone(),
+            repositories: ground.roots.iter().chain(&ground.narrow).chain(&ground.tools).cloned().collect(),
             worktrees,
         }
+    }
+
+    /// Looks at directories of toolchains, as far as `left` entries. Returns what that leaves unfinished, as [`Search::run`].
+    pub(super) fn look_at_tools(&mut self, left: u64) -> Option<Vec<Place>> {
+        self.left = left;
+        self.rest = false;
+        self.quick = std::mem::take(&mut self.tools);
+        self.run()
     }
 
     /// Looks at the rest of the host, as far as `left` entries. Returns what that leaves unfinished, as [`Search::run`].
     pub(super) fn look_for_secrets(&mut self, left: u64) -> Option<Vec<Place>> {
         self.left = left;
-        self.secrets_only = true;
+        self.rest = true;
         self.recursive = true;
         self.quick.clear();
         self.slow.clear();
         let roots = 1 + self.ground.rest.len() as u128;
         for path in &self.ground.rest {
-            self.queue(Place { share: ALL / roots, ..Place::root(path, None) });
+            self.queue(Place { share: ALL / roots, ..Place::narrow(path, None) });
         }
         self.run()
     }
@@ -209,7 +230,7 @@ impl<'a> Search<'a> {
     }
 
     fn queue(&mut self, place: Place) {
-        if self.secrets_only {
+        if self.rest {
             let key = self.key(place.share);
             self.shared.insert(key, place);
         } else if place.slow {
@@ -247,8 +268,8 @@ impl<'a> Search<'a> {
         if let Err(error) = entered {
             let (root, ours) = (nix::unistd::geteuid().is_root(), closed::is_ours(&data));
             // What is another's nobody inside can open. There root would see names that cannot be hidden one by one.
-            let skipped = self.secrets_only && !root;
-            let granted = place.above.is_none() && !self.secrets_only && root;
+            let skipped = self.rest && !root;
+            let granted = place.above.is_none() && !self.rest && root;
             if long || ours || !(skipped || granted) {
                 self.cover(place, error);
             }
@@ -267,7 +288,7 @@ impl<'a> Search<'a> {
         let mut above = place.above;
         loop {
             let can_be_hidden = if above.is_none() {
-                self.secrets_only && !self.ground.decided.contains(path.as_os_str())
+                self.rest && !self.ground.decided.contains(path.as_os_str())
             } else {
                 path.as_os_str().len() <= LONGEST + 1 + 255 && closed::look(path).is_ok()
             };
@@ -280,7 +301,7 @@ impl<'a> Search<'a> {
                 _ => break,
             }
         }
-        if !self.secrets_only {
+        if !self.rest {
             self.blocked.push((path.to_owned(), error));
         }
         false
@@ -292,7 +313,7 @@ impl<'a> Search<'a> {
             Ok(entries) => entries.into_iter().flatten(),
             // Of what is another's only well-known names could be opened.
             Err(_)
-                if self.secrets_only
+                if self.rest
                     && !closed::look(&place.path).is_ok_and(|data| data.as_ref().is_some_and(closed::is_ours)) =>
             {
                 return Looked::Through;
@@ -307,14 +328,14 @@ impl<'a> Search<'a> {
         let mut seen = 0;
         // Without a work tree a repository's data has a name like any other; git obeys it all the same.
         let mut bare = false;
-        let is_etc = self.secrets_only && place.path.file_name().is_some_and(|name| name == "etc");
+        let is_etc = self.rest && place.path.file_name().is_some_and(|name| name == "etc");
         let mut etc = Etc::default();
         for entry in entries {
             if self.left == 0 {
                 looked = Looked::Ended;
                 break;
             }
-            if self.secrets_only && seen == place.turn {
+            if self.rest && seen == place.turn {
                 looked = Looked::Waits;
                 break;
             }
@@ -348,7 +369,7 @@ impl<'a> Search<'a> {
         names.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
         let mut tree = place.tree;
         if !self.names.counts_alone()
-            && !self.secrets_only
+            && !self.rest
             && names.iter().any(|(_, what)| matches!(what, What::Repository { .. }))
         {
             tree = Some(self.worktrees.at(&place.path));
@@ -384,6 +405,7 @@ impl<'a> Search<'a> {
                             tree,
                             entered: false,
                             git: true,
+                            narrow: place.narrow,
                             share,
                             turn: TURN,
                         });
@@ -391,18 +413,21 @@ impl<'a> Search<'a> {
                 }
                 What::Enter { .. } if self.ground.closed.contains(path.as_os_str()) => {}
                 // It has a share of its own.
-                What::Enter { .. } if self.secrets_only && self.ground.rest.contains(&path) => {}
+                What::Enter { .. } if self.rest && self.ground.rest.contains(&path) => {}
                 // Once more when its turn comes again.
                 What::Hide | What::Enter { .. } if matches!(looked, Looked::Waits) => {}
                 What::Hide | What::Enter { .. } => {
                     let entered = matches!(what, What::Hide);
-                    let slow = matches!(what, What::Enter { slow: true }) || place.slow;
+                    let tools = self.ground.tools_below.contains(path.as_os_str());
+                    let slow = matches!(what, What::Enter { slow: true }) || place.slow || tools;
                     let deeper = place.below_dot.map(|depth| depth + 1).filter(|depth| *depth < base::DEEPEST_SECRET);
                     let below_dot = if dotted { Some(0) } else { deeper };
                     let git = place.git;
                     let share = place.share / (1 + u128::from(seen)) / if slow && !place.slow { SLOWER } else { 1 };
                     let above = Some(number);
-                    self.queue(Place { path, above, slow, below_dot, tree, entered, git, share, turn: TURN });
+                    let narrow = place.narrow || tools;
+                    let inner = Place { path, above, slow, below_dot, tree, entered, git, narrow, share, turn: TURN };
+                    if tools { self.tools.push_back(inner) } else { self.queue(inner) }
                 }
             }
         }
@@ -413,7 +438,7 @@ impl<'a> Search<'a> {
         let dotted = is_dotted(name);
         let hidden = if place.entered {
             !self.names.listed.contains(name)
-        } else if self.secrets_only {
+        } else if place.narrow {
             (dotted || place.below_dot.is_some()) && self.secret(place, name).is_some()
         } else {
             // What is not shown is hidden; what lies below something shown can be a secret by its place, and where nobody vouches for a

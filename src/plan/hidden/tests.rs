@@ -326,6 +326,30 @@ fn directories_of_toolchains_are_not_searched_under_the_default_list() {
 }
 
 #[test]
+fn what_can_be_written_is_searched_wherever_it_lies() {
+    let home = Path::new("/home/user");
+    for (place, narrow) in [
+        ("/usr/local/lib/x", true),
+        ("/usr/share/x", true),
+        ("/usr/src/x", false),
+        ("/home/user/.cargo", true),
+        ("/home/user/.local/share/x", true),
+        ("/home/user/sdk", false),
+        ("/dev/dri", false),
+    ] {
+        let of = |rule: Rule| {
+            let mut view = View::default();
+            view.add(Path::new(place), rule, FileKind::Directory);
+            Ground::of(&view, Path::new("/w"), Some(home), &default_and(&[]))
+        };
+        assert_eq!(of(Rule::Write).narrow.contains(&PathBuf::from(place)), narrow, "{place}");
+        let read = of(Rule::Read);
+        assert!(read.narrow.is_empty(), "{place}");
+        assert_eq!(read.tools.is_empty(), !place.contains("/."), "{place}");
+    }
+}
+
+#[test]
 fn the_default_list_shows_what_tools_need_and_no_secret() {
     let tree = Tree::new(&[
         ".git/config",
