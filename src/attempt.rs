@@ -75,7 +75,7 @@ fn prepare_knowing(
             let untrusted: Vec<_> = workdir.into_iter().chain(writable).collect();
             host.find_bwrap(&untrusted).map_err(|passed_over| diagnose::no_bwrap(&passed_over))?
         }
-        Backend::None => PathBuf::new(),
+        Backend::Seatbelt | Backend::None => PathBuf::new(),
     };
     Ok((plan, Tools { bwrap, features: attempt.features }))
 }
@@ -136,7 +136,7 @@ pub fn execute(
     reports: &mut Reports,
 ) -> Result<Status> {
     let ran = run_errand(policy, host, target, &mut Errand::Run { trace, reports })?;
-    if matches!(ran.status, Status::Exited(1..)) && ran.plan.backend.has_view() {
+    if matches!(ran.status, Status::Exited(1..)) && ran.plan.backend.keeps_rules() {
         if let Some(names) = suspects(&ran.plan.hidden, &ran.plan.rules) {
             tracing::info!(
                 "if the command wants what an earlier run left: names that nobody listed and that are no well-known secrets are \
@@ -213,6 +213,7 @@ fn attempt(
     errand: &mut Errand,
     created: &mut Made,
 ) -> Result<Ran> {
+    diagnose::elsewhere(backend)?;
     let (Errand::Run { trace, .. } | Errand::Try { trace, .. }) = *errand;
     let mut attempt = Attempt { trace, ..Attempt::default() };
     let mut known: Option<Scan> = None;
@@ -228,7 +229,7 @@ fn attempt(
         if let Errand::Run { reports, .. } = errand {
             reports.protect(&mut plan);
         }
-        let launch = backend::launch(&plan, &tools);
+        let launch = backend::launch(&plan, &tools)?;
         backend::check_size(&launch).map_err(|error| told_of_hidden(error, &plan))?;
         if let Errand::Run { reports, .. } = errand {
             reports.guard(&plan)?;

@@ -142,7 +142,7 @@ fn tried(policy: &Policy, json: bool, host: &Host) -> Result<Status> {
 fn planned(policy: &Policy, target: &[OsString], trace: bool, format: Format, host: &Host) -> Result<Vec<u8>> {
     let planned = plan_only(policy, host, target, trace)?;
     let hash = print::hash(&plan::absolute(policy, host)?);
-    Ok(dry_run::render(&planned, policy, hash, format))
+    dry_run::render(&planned, policy, hash, format)
 }
 
 fn list_of_profiles(host: &Host) -> Vec<u8> {

@@ -138,6 +138,7 @@ fn tell(host: &Host, backend: Backend, protection: Protection) -> Told {
 }
 
 fn rehearse(host: &Host, policy: &Policy, backend: Backend, program: &mut Option<String>) -> Result<()> {
+    diagnose::elsewhere(backend)?;
     // Never executed: a rehearsal ends where the target would start.
     let target = ["/bin/sh".into()];
     let mut attempt = Attempt::default();
@@ -147,7 +148,7 @@ fn rehearse(host: &Host, policy: &Policy, backend: Backend, program: &mut Option
         if backend == Backend::Bwrap {
             *program = Some(tools.bwrap.display().to_string());
         }
-        let launch = backend::launch(&plan, &tools);
+        let launch = backend::launch(&plan, &tools)?;
         match outer::run(&plan, &launch, host, outer::Mode::Rehearse).0 {
             Outcome::Ended(Status::Done) => return Ok(()),
             Outcome::Ended(

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::backend::Backend;
-use crate::error::{Error, Kind};
+use crate::error::{Error, Kind, Result};
 use crate::policy::Protection;
 use crate::stage::control::Step;
 use crate::stage::outcome::Reason;
@@ -23,6 +23,17 @@ pub fn no_bwrap(passed_over: &[String]) -> Error {
         .hint("put a bwrap that only root can change into a directory of PATH")
 }
 
+/// Refuses to start a backend that this system does not have; what it would do can still be printed.
+pub fn elsewhere(backend: Backend) -> Result<()> {
+    match backend.elsewhere() {
+        None => Ok(()),
+        Some(system) => {
+            Err(Error::text(Kind::Backend, format!("cannot use backend '{backend}': it works on {system} only"))
+                .hint("--dry-run shows what it would be told"))
+        }
+    }
+}
+
 /// A backend failed before the target started; `program` is what it started.
 #[must_use]
 pub fn not_started(backend: Backend, program: &Path, reason: &Reason) -> Error {
@@ -33,7 +44,7 @@ pub fn not_started(backend: Backend, program: &Path, reason: &Reason) -> Error {
         (None, Backend::Bwrap) => {
             error.hint(format!("what was found in PATH as bubblewrap is '{}'", program.display()))
         }
-        (None, Backend::None) => error,
+        (None, Backend::Seatbelt | Backend::None) => error,
     }
 }
 
@@ -139,6 +150,9 @@ pub fn remedy(reason: &Reason) -> Option<String> {
     } else if has("Failed to connect to bus") || has("transient scope unit") {
         "systemd-run, which makes the control group for a limit, could not: --allow-gap memory,procs runs the command without \
          what it cannot limit"
+    } else if has("sandbox_apply: Operation not permitted") {
+        "this is already inside a Seatbelt sandbox, and profiles do not nest: run it outside, or with '--backend none' under the \
+         rules of that sandbox alone"
     } else if has("Unknown option") {
         "this bwrap is too old: 0.4.0 or newer is needed"
     } else if has("Can't create file at") && has("No such device or address") {

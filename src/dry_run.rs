@@ -5,6 +5,7 @@ use serde::Serialize;
 use crate::attempt::Planned;
 use crate::backend;
 use crate::cli::Format;
+use crate::error::Result;
 use crate::launch::{File, Launch, Word};
 use crate::log::escape;
 use crate::plan::{Gap, MountOp};
@@ -36,6 +37,9 @@ struct DryRun<'a> {
     notes: &'a [String],
     #[serde(skip_serializing_if = "Option::is_none")]
     launcher: Option<Launcher>,
+    /// What the launcher reads its rules from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    profile: Option<String>,
 }
 
 /// Who decided what: an item with its rule, or a single setting.
@@ -117,11 +121,10 @@ struct Launcher {
 }
 
 /// What a run of this plan would do.
-#[must_use]
-pub fn render((plan, tools): &Planned, policy: &Policy, hash: String, format: Format) -> Vec<u8> {
+pub fn render((plan, tools): &Planned, policy: &Policy, hash: String, format: Format) -> Result<Vec<u8>> {
     let text = |path: &std::path::Path| path.display().to_string();
     let names = |names: &[std::ffi::OsString]| names.iter().map(|name| name.display().to_string()).collect();
-    let launch = backend::launch(plan, tools);
+    let launch = backend::launch(plan, tools)?;
     let report = DryRun {
         policy_sha256: hash,
         backend: plan.backend.word(),
@@ -150,10 +153,11 @@ pub fn render((plan, tools): &Planned, policy: &Policy, hash: String, format: Fo
                 .map(|dropped| Dropped { name: dropped.name.display().to_string(), reason: dropped.reason.to_string() })
                 .collect(),
         },
-        seccomp: matches!(launch, Launch::Program(_)).then(|| filter(handoff::filter(plan))),
+        seccomp: plan.backend.has_view().then(|| filter(handoff::filter(plan))),
         gaps: &plan.gaps,
         warnings: &plan.warnings,
         notes: &plan.notes,
+        profile: profile(&launch).cloned(),
         launcher: match launch {
             Launch::Program(command) => Some(Launcher {
                 program: text(&command.program),
@@ -163,14 +167,23 @@ pub fn render((plan, tools): &Planned, policy: &Policy, hash: String, format: Fo
             Launch::InProcess => None,
         },
     };
-    match format {
+    Ok(match format {
         Format::Json => {
             let mut bytes = serde_json::to_vec(&report).unwrap_or_default();
             bytes.push(b'\n');
             bytes
         }
         Format::Text => report.text(&plan.limits).into_bytes(),
-    }
+    })
+}
+
+/// The text of rules that a launcher gets in a file.
+fn profile(launch: &Launch) -> Option<&String> {
+    let Launch::Program(command) = launch else { return None };
+    command.arguments.iter().find_map(|word| match word {
+        Word::Private(text) => Some(text),
+        Word::Text(_) | Word::Fd(_) | Word::FdPath(_) => None,
+    })
 }
 
 fn filter(options: seccomp::Options) -> Filter {
@@ -285,6 +298,7 @@ fn word(word: &Word) -> String {
         Word::Text(text) => text.display().to_string(),
         Word::Fd(which) => file(which),
         Word::FdPath(which) => format!("/proc/self/fd/{}", file(which)),
+        Word::Private(_) => "{profile}".to_owned(),
     }
 }
 
@@ -363,7 +377,13 @@ impl DryRun<'_> {
         lines.extend(self.notes.iter().map(|note| format!("note: {note}")));
         if let Some(launcher) = &self.launcher {
             lines.push(format!("launcher: {} {}", launcher.program, quoted(&launcher.arguments)));
-            lines.push(format!("launcher options: {}", quoted(&launcher.options)));
+            if !launcher.options.is_empty() {
+                lines.push(format!("launcher options: {}", quoted(&launcher.options)));
+            }
+        }
+        if let Some(profile) = &self.profile {
+            lines.push("profile:".to_owned());
+            lines.extend(profile.lines().map(|line| format!("  {line}").trim_end().to_owned()));
         }
         lines.iter().flat_map(|line| [escape(line), "\n".to_owned()]).collect()
     }

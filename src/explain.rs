@@ -139,7 +139,7 @@ pub fn explain(policy: &Policy, host: &Host, target: &[OsString], trace: bool, p
 fn expect(plan: &Plan, host: &Host, written: &Path) -> Result<Expected> {
     let absolute = expand(written, host, Some(&plan.workdir))?;
     let found = walk(&absolute).ok().map(|found| (found.end, found.metadata));
-    let look = if plan.backend.has_view() {
+    let look = if plan.backend.keeps_rules() {
         look(&plan.rules, &absolute)
     } else {
         // The same without rules.
@@ -150,7 +150,7 @@ fn expect(plan: &Plan, host: &Host, written: &Path) -> Result<Expected> {
         Look { links: Vec::new(), end, thing, has_directory: true }
     };
     let parent = look.end.parent().unwrap_or(Path::new("/"));
-    let writable = |path: &Path| !plan.backend.has_view() || plan.rules.writable(path);
+    let writable = |path: &Path| !plan.backend.keeps_rules() || plan.rules.writable(path);
     let by_rule = match &look.thing {
         Thing::Host(_) => writable(&look.end),
         Thing::Private => true,

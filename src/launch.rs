@@ -34,6 +34,8 @@ pub enum Word {
     Fd(File),
     /// The path `/proc/self/fd/N` of such a descriptor.
     FdPath(File),
+    /// The path of a file that only the caller can read, made for the run with this text and removed after it.
+    Private(String),
 }
 
 /// What a descriptor that goes along refers to.

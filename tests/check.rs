@@ -9,6 +9,9 @@ use sandbox_run::policy::Protection;
 use crate::fakes::{first, world_with, wrapper};
 use crate::harness::{Call, World, is_root, program};
 
+/// What is said of a backend of another system.
+const ELSEWHERE: &str = "seatbelt: does not work here\n  reason: cannot use backend 'seatbelt': it works on macOS only\n  remedy: --dry-run shows what it would be told\n";
+
 /// `--check --json` of this call.
 #[track_caller]
 fn checked(call: Call, code: i32) -> serde_json::Value {
@@ -56,15 +59,15 @@ fn what_works_is_listed_with_what_it_enforces() {
     let without_reasons: String =
         done.out().lines().map(|line| line.split(" (").next().unwrap().to_owned() + "\n").collect();
     let expected = format!(
-        "bwrap: works\n  program: /usr/bin/bwrap\n{}\nnone: works, isolates nothing\n{}\nauto takes: bwrap\n",
+        "bwrap: works\n  program: /usr/bin/bwrap\n{}\n{ELSEWHERE}none: works, isolates nothing\n{}\nauto takes: bwrap\n",
         expected(Backend::Bwrap),
         expected(Backend::None)
     );
     assert_eq!(without_reasons, expected);
     assert_eq!((&json["works"], &json["auto"]), (&true.into(), &"bwrap".into()));
     let names: Vec<_> = json["backends"].as_array().unwrap().iter().map(|tried| &tried["backend"]).collect();
-    assert_eq!(names, ["bwrap", "none"]);
-    for tried in json["backends"].as_array().unwrap() {
+    assert_eq!(names, ["bwrap", "seatbelt", "none"]);
+    for tried in json["backends"].as_array().unwrap().iter().filter(|tried| tried["backend"] != "seatbelt") {
         assert_eq!(tried["works"], true);
         assert!(tried.get("reason").is_none() && tried.get("remedies").is_none(), "{tried}");
         assert_eq!(tried["protections"].as_array().unwrap().len(), Protection::ALL.len());
@@ -94,7 +97,7 @@ fn no_bwrap_at_all() {
     explained(world.run(["--check"]).env("PATH", "/nowhere"), cause, remedy);
     let json = checked(world.run(["--check", "--json"]).env("PATH", "/nowhere"), 125);
     assert_eq!((&json["works"], &json["auto"]), (&false.into(), &serde_json::Value::Null));
-    let [bwrap, none] = json["backends"].as_array().unwrap().as_slice() else { panic!("{json}") };
+    let [bwrap, _, none] = json["backends"].as_array().unwrap().as_slice() else { panic!("{json}") };
     assert_eq!((&bwrap["works"], &none["works"]), (&false.into(), &true.into()));
     assert!(bwrap["reason"].as_str().unwrap().contains(cause) && bwrap.get("program").is_none(), "{bwrap}");
     assert!(bwrap.get("protections").is_none(), "what does not work enforces nothing: {bwrap}");

@@ -147,7 +147,7 @@ fn bash_completes_options_backends_and_paths() -> Result<()> {
     let expected = "\
 --ba: --backend
 --allow: --allow-gap --allow-socket
--b : auto bwrap none
+-b : auto bwrap seatbelt none
 --backend n: none
 --net : off host
 -v --new-session a: auto always
@@ -182,7 +182,7 @@ fn fish_completes_options_and_backends() -> Result<()> {
     ";
     let path = "completions/sandbox-run.fish";
     if let Some(found) = completed("fish", &["--no-config"], path, script)? {
-        ensure!(found == "--backend\nauto\nbwrap\nnone\n", "{found}");
+        ensure!(found == "--backend\nauto\nbwrap\nnone\nseatbelt\n", "{found}");
     }
     Ok(())
 }

@@ -83,7 +83,7 @@ fn mount() -> impl Strategy<Value = MountOp> {
     ]
 }
 
-fn plan(view: Vec<MountOp>, network: Network) -> Plan {
+pub fn plan(view: Vec<MountOp>, network: Network) -> Plan {
     let target = Target {
         word: "true".into(),
         literal: "/bin/true".into(),
@@ -145,7 +145,7 @@ fn written(words: &[Word]) -> (Vec<u8>, BTreeMap<Vec<u8>, File>) {
                 bytes.extend_from_slice(&number);
                 assert!(files.insert(number, file.clone()).is_none(), "one descriptor for each use");
             }
-            Word::FdPath(file) => panic!("no path of {file:?} among the options"),
+            Word::FdPath(_) | Word::Private(_) => panic!("no path of a file among the options: {word:?}"),
         }
         bytes.push(0);
     }

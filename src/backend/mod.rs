@@ -5,6 +5,8 @@
 
 pub mod bwrap;
 pub mod none;
+pub mod sbpl;
+pub mod seatbelt;
 
 use std::fmt;
 use std::str::FromStr;
@@ -20,13 +22,15 @@ use crate::policy::protection::Strength;
 pub enum Backend {
     /// bubblewrap: namespaces set up by the program `bwrap`.
     Bwrap,
+    /// Seatbelt of macOS: a profile that the kernel holds every path against, applied by `sandbox-exec`.
+    Seatbelt,
     /// No isolation: environment, descriptors, signals and exit status only.
     None,
 }
 
 impl Backend {
     /// Every backend, in the order of the tables.
-    pub const ALL: [Self; 2] = [Self::Bwrap, Self::None];
+    pub const ALL: [Self; 3] = [Self::Bwrap, Self::Seatbelt, Self::None];
 
     /// What `auto` tries, in this order. Never `none`: no sandbox must be asked for by name.
     pub const AUTO: &'static [Self] = &[Self::Bwrap];
@@ -36,6 +40,7 @@ impl Backend {
     pub fn word(self) -> &'static str {
         match self {
             Self::Bwrap => "bwrap",
+            Self::Seatbelt => "seatbelt",
             Self::None => "none",
         }
     }
@@ -45,6 +50,7 @@ impl Backend {
     pub fn strength(self, protection: Protection) -> Strength {
         match self {
             Self::Bwrap => bwrap::strength(protection),
+            Self::Seatbelt => seatbelt::strength(protection),
             Self::None => none::strength(protection),
         }
     }
@@ -53,8 +59,9 @@ impl Backend {
     #[must_use]
     pub fn own_processes(self) -> u64 {
         match self {
+            // `sandbox-exec` becomes the inner stage.
             Self::Bwrap => 2,
-            Self::None => 1,
+            Self::Seatbelt | Self::None => 1,
         }
     }
 
@@ -63,17 +70,35 @@ impl Backend {
     pub fn has_view(self) -> bool {
         match self {
             Self::Bwrap => true,
+            Self::Seatbelt | Self::None => false,
+        }
+    }
+
+    /// Whether the rules of a plan about paths hold: by a view, or by permissions on the host's own files.
+    #[must_use]
+    pub fn keeps_rules(self) -> bool {
+        match self {
+            Self::Bwrap | Self::Seatbelt => true,
             Self::None => false,
+        }
+    }
+
+    /// The system without which it is text only, and that system as people call it; `None` when this program runs nowhere else.
+    #[must_use]
+    pub fn elsewhere(self) -> Option<&'static str> {
+        match self {
+            Self::Seatbelt if std::env::consts::OS != "macos" => Some("macOS"),
+            Self::Bwrap | Self::Seatbelt | Self::None => None,
         }
     }
 }
 
-/// What it takes to start `plan`. `tools` holds what was found of the programs that backends need.
-#[must_use]
-pub fn launch(plan: &Plan, tools: &Tools) -> Launch {
+/// What it takes to start `plan`, or why its backend cannot say it. `tools` holds what was found of the programs that backends need.
+pub fn launch(plan: &Plan, tools: &Tools) -> Result<Launch> {
     match plan.backend {
-        Backend::Bwrap => bwrap::launch(plan, &tools.bwrap, tools.features),
-        Backend::None => none::launch(plan),
+        Backend::Bwrap => Ok(bwrap::launch(plan, &tools.bwrap, tools.features)),
+        Backend::Seatbelt => seatbelt::launch(plan),
+        Backend::None => Ok(none::launch(plan)),
     }
 }
 
@@ -81,7 +106,7 @@ pub fn launch(plan: &Plan, tools: &Tools) -> Launch {
 pub fn check_size(launch: &Launch) -> Result<()> {
     let Launch::Program(command) = launch else { return Ok(()) };
     let words = 1 + command.arguments.len() + command.options.len();
-    if words <= bwrap::MAX_WORDS {
+    if command.options.is_empty() || words <= bwrap::MAX_WORDS {
         return Ok(());
     }
     Err(Error::text(
@@ -117,6 +142,7 @@ impl FromStr for Backend {
     fn from_str(text: &str) -> std::result::Result<Self, Self::Err> {
         match text {
             "bwrap" | "bubblewrap" | "linux_bwrap" => Ok(Self::Bwrap),
+            "seatbelt" | "sandbox-exec" | "sandbox_exec" | "darwin_seatbelt" => Ok(Self::Seatbelt),
             "none" | "native" | "direct" => Ok(Self::None),
             _ => Err(UnknownBackend),
         }

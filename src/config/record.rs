@@ -50,6 +50,7 @@ pub fn layer(record: Record) -> Result<(Layer, Vec<String>)> {
     let origin = || Origin::Payload;
     let backend = match (active, backend_type.as_str()) {
         (true, "linux_bwrap") => Backend::Bwrap,
+        (true, "darwin_seatbelt") => Backend::Seatbelt,
         (false, "none") => Backend::None,
         (_, other) => bail!("policy key 'backend_type': backend '{other}' is not available on this platform"),
     };
@@ -129,6 +130,7 @@ pub fn record(policy: &Policy) -> Result<Record> {
     }
     let (active, backend_type) = match backends.list[..] {
         [Backend::Bwrap] => (true, "linux_bwrap"),
+        [Backend::Seatbelt] => (true, "darwin_seatbelt"),
         [Backend::None] => (false, "none"),
         _ => bail!("a payload has no place for a list of backends"),
     };

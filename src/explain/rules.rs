@@ -34,7 +34,7 @@ pub(super) struct Deciding {
 
 /// The rule of `plan` that decides about `path`, which names no link.
 pub(super) fn deciding(plan: &Plan, policy: &Policy, host: &Host, path: &Path) -> Deciding {
-    if !plan.backend.has_view() {
+    if !plan.backend.keeps_rules() {
         let text = "backend 'none' has no view of its own: what the host shows, the command sees";
         return Deciding { rule: "no-view", at: None, given: Vec::new(), text };
     }

@@ -2,6 +2,8 @@
 //!
 //! Lists, and how a name is looked up in them; `resolve` puts them into the view.
 
+pub mod macos;
+
 use std::ffi::OsStr;
 use std::path::Path;
 

@@ -5,6 +5,7 @@ use super::view::View;
 use crate::backend::Backend;
 use crate::diagnose::NO_GROUP;
 use crate::host::Host;
+use crate::policy::protection::Strength;
 use crate::policy::{Limits, Policy, Protection};
 use crate::stage::cgroup::{self, Group, Mechanism, Wants};
 use crate::sys::process::describe;
@@ -33,6 +34,10 @@ impl Bounds {
     ) -> Self {
         let mut limits = policy.limits.clone();
         let mut procs_by_rlimit = false;
+        if backend.strength(Protection::Memory) == Strength::Absent {
+            (limits.memory, limits.max_procs) = (None, None);
+            return Self { limits, cgroup: None, procs_by_rlimit };
+        }
         let mut wants = Wants::default();
         let find = |wants: &Wants| {
             if attempt.ungrouped {

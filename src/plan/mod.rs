@@ -66,7 +66,8 @@ pub struct Plan {
     pub covers: BTreeSet<PathBuf>,
     /// Device nodes, and directories of them, that the inner stage makes read-only: mode and owner of root's are root's to change.
     pub frozen: Vec<PathBuf>,
-    /// Our own executable, where the caller can change it and cannot mount: it is executed from a read-only mount in the view.
+    /// Our own executable, where it is executed by name: from a read-only mount in the view, when the caller can change it and
+    /// cannot mount, or at its own place, when nothing is mounted.
     pub image: Option<PathBuf>,
     /// The rules that they carry out, for whoever has to explain them.
     pub rules: View,

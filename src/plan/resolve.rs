@@ -48,11 +48,13 @@ pub struct Attempt {
     pub trace: bool,
     /// The inner stage cannot mount here: leave every mask to the launcher program.
     pub bare: bool,
+    /// The number in the name of the run's own directory, where there is one; `None` where nothing is started.
+    pub run: Option<u64>,
 }
 
 impl Default for Attempt {
     fn default() -> Self {
-        Self { host_processes: false, ungrouped: false, features: Features::ALL, trace: false, bare: false }
+        Self { host_processes: false, ungrouped: false, features: Features::ALL, trace: false, bare: false, run: None }
     }
 }
 
@@ -71,13 +73,13 @@ pub fn resolve(
     let workdir = workdir(policy, host)?;
     let path = target::path_entries(host.variable("PATH"));
     let word = argv.first().ok_or_else(|| Error::text(Kind::Usage, "cannot run anything: no command given"))?;
-    let has_view = backend.has_view();
-    let streams = if has_view { streams::look(host)? } else { Streams::default() };
+    let (has_view, keeps_rules) = (backend.has_view(), backend.keeps_rules());
+    let streams = if keeps_rules { streams::look(host)? } else { Streams::default() };
     // A socket on a standard stream belongs to the host's network, and with it to its abstract names.
     let scope_sockets = has_view && (policy.network == Network::Host || streams.open.is_some());
 
     let mut builder = Builder::new(host, &workdir);
-    if has_view {
+    if keeps_rules {
         builder.rules(policy).map_err(|error| patterns::hint(error, policy, host, &workdir))?;
     } else {
         // What cannot be resolved is a mistake, whoever would have held it.
@@ -86,18 +88,26 @@ pub fn resolve(
     }
     let mut hidden = Scan::default();
     let target = target::resolve(&Search { word, path: &path, workdir: &workdir })?;
-    if has_view {
-        builder.defaults()?;
+    if keeps_rules {
+        if has_view {
+            builder.defaults()?;
+        } else {
+            builder.defaults_by_rules(policy, backend, attempt.run)?;
+        }
         hidden = builder.hidden(&policy.hidden, known)?;
         builder.own_settings();
-        if let Some(device) = host.terminal.as_deref().filter(|_| !new_session(policy, host)) {
-            builder.terminal(device);
+        match host.terminal.as_deref().filter(|_| !new_session(policy, host)) {
+            Some(device) if has_view => builder.terminal(device),
+            Some(device) => builder.terminal_by_rules(device),
+            None => {}
         }
         builder.second_names();
-        builder.view.pin();
+        if has_view {
+            builder.view.pin();
+        }
         builder.program(&target)?;
     }
-    let trace = attempt.trace.then(|| trace(&mut builder, has_view, host, &workdir, &target, argv, &mut warnings));
+    let trace = attempt.trace.then(|| trace(&mut builder, keeps_rules, host, &workdir, &target, argv, &mut warnings));
     let trace = trace.transpose()?;
     let Builder { view, create, mut notes, warnings: heeded, absent, recognised, unprotected, .. } = builder;
     warnings.extend(heeded);
@@ -115,14 +125,14 @@ pub fn resolve(
     }
     let Bounds { limits, cgroup, procs_by_rlimit } = Bounds::find(policy, backend, host, attempt, &view, &mut lost);
     let gaps = gap::gaps(policy, backend, &lost).map_err(|error| streams.hint(error, policy.network))?;
-    let environment = environment(policy, host, has_view.then_some(&view), &workdir)?;
+    let environment = environment(policy, host, backend, &view, &workdir)?;
     warnings.extend(environment.warnings.iter().cloned());
     notes.extend(environment.notes.iter().cloned());
     if backend == Backend::None {
         let words: Vec<_> = gaps.iter().map(|gap| gap.protection).collect();
         warnings.push(format!("backend 'none' isolates nothing; not enforced: {}", words.join(", ")));
     }
-    let covers = covers(&view, attempt);
+    let covers = if has_view { covers(&view, attempt) } else { BTreeSet::new() };
     let size = policy.files.tmp_size.unwrap_or(DEFAULT_TMP_SIZE);
     let operations = if has_view { view.operations(size, attempt.host_processes) } else { Vec::new() };
     let frozen = frozen(&operations, attempt, &mut warnings);
@@ -130,13 +140,14 @@ pub fn resolve(
     Ok(Plan {
         backend,
         argv: argv.to_vec(),
-        checks: checks(&view, &covers, &create),
+        // What is hidden by denial is still the host's file.
+        checks: if has_view { checks(&view, &covers, &create) } else { Vec::new() },
         view: operations,
         covers,
         frozen,
-        image: own_image(host).filter(|_| has_view).map(Path::to_owned),
+        image: image(backend, host),
         rules: view,
-        mounts: if has_view { Arc::clone(host.mounts()) } else { Arc::default() },
+        mounts: if keeps_rules { Arc::clone(host.mounts()) } else { Arc::default() },
         trace,
         create,
         absent,
@@ -161,8 +172,18 @@ pub fn resolve(
     })
 }
 
-/// The environment of a target that sees `view`, or all of the host.
-fn environment(policy: &Policy, host: &Host, view: Option<&View>, workdir: &Path) -> Result<env::Environment> {
+/// The environment of a target that sees `view`, or all of the host where `backend` keeps no rules.
+fn environment(
+    policy: &Policy,
+    host: &Host,
+    backend: Backend,
+    view: &View,
+    workdir: &Path,
+) -> Result<env::Environment> {
+    let mounted = backend.has_view();
+    let view = Some(view).filter(|_| backend.keeps_rules());
+    // Nothing can be mounted at the real place of what is private: the variables lead elsewhere.
+    let private = |own| view.filter(|_| !mounted).and_then(|view| view.own(own));
     let visible = |path: &Path| view.is_none_or(|view| walk(path).is_ok_and(|found| view.shows(&found.end)));
     let allowed = |path: &Path| {
         let found = walk(path).ok();
@@ -175,8 +196,8 @@ fn environment(policy: &Policy, host: &Host, view: Option<&View>, workdir: &Path
         keep_jobserver: policy.keep_jobserver,
         network_host: policy.network == Network::Host,
         pwd: workdir,
-        home: host.home.as_deref(),
-        tmp: view.map(temporary),
+        home: private(Own::Home).or(host.home.as_deref()),
+        tmp: if mounted { view.map(temporary) } else { private(Own::Shared) },
         visible: &visible,
         allowed: &allowed,
     });
@@ -194,6 +215,15 @@ fn environment(policy: &Policy, host: &Host, view: Option<&View>, workdir: &Path
 fn covers(view: &View, attempt: Attempt) -> BTreeSet<PathBuf> {
     let mounts = if attempt.bare { BTreeSet::new() } else { view.last_mounts() };
     if mounts.len() > FEW { mounts } else { BTreeSet::new() }
+}
+
+/// Our own executable, where it is executed by name.
+fn image(backend: Backend, host: &Host) -> Option<PathBuf> {
+    match backend {
+        Backend::Bwrap => own_image(host).map(Path::to_owned),
+        Backend::Seatbelt => host.image.clone(),
+        Backend::None => None,
+    }
 }
 
 /// Our own executable, for a user who can change it and is not root, for whom there is a better way (`sys::image`).
@@ -240,7 +270,7 @@ fn devices(operations: &[MountOp]) -> Vec<PathBuf> {
 /// How `target` is traced. Without a tracer, or where a mask hides it, nothing runs: a list was asked for, and there would be none.
 fn trace(
     builder: &mut Builder,
-    has_view: bool,
+    keeps_rules: bool,
     host: &Host,
     workdir: &Path,
     target: &Target,
@@ -263,7 +293,7 @@ fn trace(
         ));
     };
     let trace = Trace::new(&strace, target, argv, path);
-    if has_view {
+    if keeps_rules {
         builder.program(&strace).map_err(|error| {
             let refused = refuse(&error.to_string());
             error.hints().iter().fold(refused, |refused, hint| refused.hint(hint.clone()))

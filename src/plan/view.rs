@@ -209,6 +209,19 @@ impl Entry {
     }
 }
 
+/// A rule and what it is about.
+#[derive(Clone, Copy, Debug)]
+pub struct Placed<'a> {
+    /// Absolute, without links.
+    pub at: &'a Path,
+    /// What holds there.
+    pub rule: &'a Rule,
+    /// Whether it holds for what lies below, too.
+    pub directory: bool,
+    /// Whether a protect covers a grant of the very path, and so shows it.
+    pub granted: bool,
+}
+
 /// Size of the file system that stands for a masked directory, in bytes.
 const MASK_SIZE: u64 = 1 << 20;
 
@@ -502,6 +515,22 @@ impl View {
             let kind = if entry.directory { FileKind::Directory } else { FileKind::File };
             (at.as_path(), &entry.rule, kind)
         })
+    }
+
+    /// Every rule with its place, parents first, for whoever carries rules out by permissions and not by mounts.
+    pub fn placed(&self) -> impl Iterator<Item = Placed<'_>> {
+        self.entries.iter().map(|(at, entry)| Placed {
+            at,
+            rule: &entry.rule,
+            directory: entry.directory,
+            granted: entry.granted,
+        })
+    }
+
+    /// The place of the first file system of the sandbox's own of this kind.
+    #[must_use]
+    pub fn own(&self, own: Own) -> Option<&Path> {
+        self.entries.iter().find(|(_, entry)| entry.rule == Rule::Own(own)).map(|(at, _)| at.as_path())
     }
 
     /// Every path that shows the host's file or has to hide it, for checks from inside; parents first.

@@ -355,6 +355,7 @@ fn render(word: &Word, passed: &mut Passed) -> io::Result<OsString> {
         Word::Text(text) => return Ok(text.clone()),
         Word::Fd(file) => (file, false),
         Word::FdPath(file) => (file, true),
+        Word::Private(_) => return Err(io::Error::other("nothing on this system reads a profile")),
     };
     let opened = match file {
         launch::File::Image => sys::image::own()?,

@@ -278,7 +278,7 @@ fn mistakes_in_toml_are_placed() {
         ),
         ("cwd_allow_hidden = ['..']", "'..' is not the name of a file"),
         ("new_session = 'maybe'", "'maybe' is not one of auto, always, never"),
-        ("backend_type = 'bwrap,,none'", "1:16: key 'backend_type': '' is not one of auto, bwrap, none"),
+        ("backend_type = 'bwrap,,none'", "1:16: key 'backend_type': '' is not one of auto, bwrap, seatbelt, none"),
         ("backend_type = ['bwrap']", "expected a list of backends in one string, separated by commas, found a list"),
         ("allow_gaps = ['net']", "'net' is not one of files-read, files-write, masks, network"),
         ("keep_fds = [2]", "1:13: key 'keep_fds': 2 always crosses, only numbers from 3 are named"),

@@ -26,12 +26,7 @@ impl Builder<'_> {
         let places = self.secrets.places();
         self.start_directory(&places)?;
         self.home();
-        for place in &places {
-            let shown = self.view.decides(&place.end).is_some_and(|(at, _)| at != place.end);
-            if shown && self.view.shows(&place.end) {
-                self.view.add(&place.end, Rule::Secret, place.kind);
-            }
-        }
+        self.hide_places(&places);
         for (at, own) in [("/proc", Own::Proc), ("/dev", Own::Dev), ("/dev/shm", Own::Shared), ("/tmp", Own::Shared)] {
             self.view.add(Path::new(at), Rule::Own(own), FileKind::Directory);
         }
@@ -51,6 +46,16 @@ impl Builder<'_> {
             self.view.add(Path::new("/var/tmp"), Rule::Own(Own::SecondTmp), FileKind::Directory);
         }
         Ok(())
+    }
+
+    /// Hides each of these below a wider rule that shows it.
+    pub(super) fn hide_places(&mut self, places: &[secrets::Place]) {
+        for place in places {
+            let shown = self.view.decides(&place.end).is_some_and(|(at, _)| at != place.end);
+            if shown && self.view.shows(&place.end) {
+                self.view.add(&place.end, Rule::Secret, place.kind);
+            }
+        }
     }
 
     /// System directories and the short list from `/etc`, where no rule speaks of them.
@@ -85,7 +90,7 @@ impl Builder<'_> {
     }
 
     /// The working directory, read-only, unless a rule speaks of it.
-    fn start_directory(&mut self, secrets: &[secrets::Place]) -> Result<()> {
+    pub(super) fn start_directory(&mut self, secrets: &[secrets::Place]) -> Result<()> {
         let workdir = self.workdir;
         if let Some(place) =
             secrets.iter().find(|place| workdir.starts_with(&place.end) && !self.typed_below(&place.end, workdir))
@@ -116,7 +121,9 @@ impl Builder<'_> {
                 format!("-C DIR starts elsewhere, --read '{}' shows it", workdir.display())
             }));
         }
-        let own = ["/", "/tmp", "/var/tmp"].iter().any(|path| workdir == Path::new(path)) || reserved(workdir);
+        let own =
+            ["/", "/tmp", "/var/tmp", "/private/tmp", "/private/var/tmp"].iter().any(|path| workdir == Path::new(path))
+                || reserved(workdir);
         if !own && !self.view.shows(workdir) {
             self.view.add(workdir, Rule::Workdir, FileKind::Directory);
         }
