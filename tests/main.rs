@@ -71,6 +71,8 @@ mod pty;
 mod readme;
 mod result;
 mod rlimits;
+mod sbpl;
+mod seatbelt;
 mod seccomp;
 mod second_names;
 mod signals;

@@ -7,10 +7,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
-use sandbox_run::plan::base;
+use sandbox_run::plan::base::{self, macos};
 
 use crate::fakes::first;
-use crate::harness::{Call, World, find};
+use crate::harness::{Call, World, find, program};
 
 fn fixture(name: &str) -> PathBuf {
     let root = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or(env!("CARGO_MANIFEST_DIR").into());
@@ -43,13 +43,71 @@ fn options(line: &str) -> String {
     kept.flat_map(|line| ["  ".to_owned(), line.join(" "), "\n".to_owned()]).collect()
 }
 
+/// The lines of a profile, but for ancestors, which come of the other rules, and files of the machine: programs that the target and
+/// we are started by, and secrets that lie on it.
+fn profile<'a>(lines: impl Iterator<Item = &'a str>) -> String {
+    let mut kept: Vec<String> = Vec::new();
+    let mut ancestors = false;
+    for line in lines {
+        ancestors = line == "  ; ancestors" || (ancestors && !line.is_empty());
+        let path = line.split('"').nth(1).unwrap_or_default();
+        // A pattern of a path may stand for any.
+        let path = path.trim_start_matches('^').trim_end_matches('$').trim_end_matches("(/|)");
+        let plain = path.replace("[.]", ".");
+        let of_system = macos::SYSTEM.iter().any(|(own, _)| *own == path)
+            || macos::SECRETS.iter().any(|(own, _)| *own == path)
+            || ["/etc", "/bin", "/sbin"].contains(&path);
+        let elsewhere = plain.strip_prefix("/private").unwrap_or(&plain).to_ascii_lowercase();
+        let elsewhere = folded(&elsewhere);
+        let of_machine = of_the_machine(&elsewhere) || elsewhere.starts_with("/usr/") || elsewhere == "/run";
+        if ancestors || (line.starts_with("    (") && !of_system && of_machine) {
+            // What it closed besides itself.
+            let open = line.matches('(').count();
+            let closed = line.matches(')').count();
+            if let Some(last) = kept.last_mut().filter(|_| !ancestors && closed > open) {
+                last.push(')');
+            }
+        } else {
+            // That they stand for either case is tested elsewhere.
+            kept.push(if line.contains("regex \"") { folded(line) } else { line.to_owned() });
+        }
+    }
+    kept.into_iter().flat_map(|line| [line, "\n".to_owned()]).collect()
+}
+
+/// A pattern of a name in either case as the name.
+fn folded(pattern: &str) -> String {
+    let mut name = String::new();
+    let mut rest = pattern;
+    while let Some(char) = rest.chars().next() {
+        let pair = rest.as_bytes();
+        let letter = matches!(pair, [b'[', lower, upper, b']', ..] if lower.eq_ignore_ascii_case(upper));
+        name.push(if letter { pair[1].into() } else { char });
+        rest = &rest[if letter { 4 } else { char.len_utf8() }..];
+    }
+    name
+}
+
 /// A plan without what differs between machines and runs.
 fn normalised(world: &World, text: &str) -> String {
     let mut text = text.to_owned();
+    let own = fs::canonicalize(program()).expect("the program");
+    let own = own.to_str().expect("text");
+    if let Some((before, rules)) = text.split_once("\nprofile:\n") {
+        // Where it stands among others depends on its name.
+        let other = format!("/private{}", own.strip_prefix("/private").unwrap_or(own));
+        let named = |line: &&str| [own, &other].iter().any(|own| line.contains(&format!("(literal \"{own}\")")));
+        let rules: Vec<_> = rules.lines().collect();
+        let without: Vec<_> = rules.iter().copied().filter(|line| !named(line)).collect();
+        let others = rules.len() - without.len();
+        assert!(others == 1 || (others == 0 && text.contains("setting: read '/'")), "our own file is shown, once");
+        text = format!("{before}\nprofile:\n{}", profile(without.into_iter()));
+    }
     for (name, sign) in [("w", "{w}"), ("o", "{o}"), ("home", "{home}")] {
-        text = text.replace(&world.text(name), sign);
+        text = text.replace(&world.text(name), sign).replace(&world.text(name).to_lowercase(), sign);
     }
     text = text.replace(world.text("").trim_end_matches('/'), "{top}");
+    text = text.replace(own, "{sandbox-run}");
     let bwrap = fs::canonicalize(find("bwrap").expect("bwrap")).expect("bwrap");
     text = text.replace(bwrap.to_str().expect("text"), "{bwrap}");
     let mut out = String::new();
@@ -166,6 +224,23 @@ fn no_sandbox() {
 }
 
 #[test]
+fn profiles_for_macos() {
+    let seatbelt =
+        |name: &str, words: &[&str]| plan_of(&format!("seatbelt-{name}"), &[&["-b", "seatbelt"], words].concat());
+    seatbelt("default", &["true"]);
+    seatbelt("write", &["-w", ".", "--", "sh", "-c", "make 'it all'"]);
+    let masks = ["-w", ".", "--mask", "secrets", "--mask", ".env", "--protect", "src/keep", "-r", "{o}", "true"];
+    seatbelt("masks", &masks);
+    seatbelt(
+        "nested",
+        &["-w", ".", "-r", "ro", "-w", "ro/rw", "--mask", "ro/rw/deep", "-r", "ro/rw/deep/file", "true"],
+    );
+    seatbelt("links", &["-r", "link", "--mask", "env", "true"]);
+    seatbelt("host", &["-r", "/", "--show-hidden", "*", "true"]);
+    seatbelt("network", &["--net", "host", "-w", ".", "true"]);
+}
+
+#[test]
 fn variables_by_name_only() {
     let world = furnished();
     plan_is("environment", &world, || {
@@ -192,6 +267,7 @@ fn sockets_by_path() {
     let allowed = world.text("home/allowed");
     let words = ["--dry-run", "-w", ".", "--deny-socket", "denied", "--allow-socket", &allowed, "true"];
     plan_is("sockets", &world, || world.run(words));
+    plan_is("seatbelt-sockets", &world, || world.run([&["-b", "seatbelt"], &words[..]].concat()));
 }
 
 #[test]
