@@ -73,6 +73,7 @@ mod result;
 mod rlimits;
 mod sbpl;
 mod seatbelt;
+mod seatbelt_text;
 mod seccomp;
 mod second_names;
 mod signals;

@@ -1,35 +1,27 @@
 //! The profile for Seatbelt: printed here, decided by in `sbpl`, since no Mac is at hand.
 
-use std::ffi::OsStr;
 use std::fs;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixListener;
-use std::path::{Path, PathBuf};
 
-use proptest::prelude::*;
-use sandbox_run::backend::sbpl::{self, Expr, MAX_PROFILE, Text};
 use sandbox_run::backend::{Backend, seatbelt};
 use sandbox_run::config::layer::merge;
-use sandbox_run::error::Kind;
 use sandbox_run::host::Host;
-use sandbox_run::launch::{Launch, Word};
 use sandbox_run::plan::base::macos;
 use sandbox_run::plan::resolve::Attempt;
-use sandbox_run::plan::view::{FileKind, Own, Rule, View};
+use sandbox_run::plan::view::Own;
 use sandbox_run::plan::{Plan, resolve};
-use sandbox_run::policy::{Network, Policy};
+use sandbox_run::policy::Policy;
 
-use crate::harness::{World, has, program};
-use crate::properties;
-use crate::sbpl::{Node, Profile, read, shim};
+use crate::harness::{World, program};
+use crate::sbpl::{Profile, Query};
 
 /// A world with something of everything, by the names that macOS would have for it.
-struct Mac {
-    world: World,
+pub struct Mac {
+    pub world: World,
 }
 
 impl Mac {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let world = World::new();
         for name in [
             "w/main.c",
@@ -50,7 +42,7 @@ impl Mac {
         Self { world }
     }
 
-    fn text(&self, words: &[&str]) -> String {
+    pub fn text(&self, words: &[&str]) -> String {
         let words = self.words(words);
         let done =
             self.world.run([&["--dry-run=json", "-b", "seatbelt"].map(str::to_owned), &words[..]].concat()).done();
@@ -84,7 +76,7 @@ impl Mac {
 }
 
 /// Below `/var/tmp` the system has another name for everything.
-fn canonical(path: &str) -> String {
+pub fn canonical(path: &str) -> String {
     path.strip_prefix("/var/").map_or(path.to_owned(), |rest| format!("/private/var/{rest}"))
 }
 
@@ -361,10 +353,10 @@ fn services_and_signals() {
     assert!(!name("sysctl-read", "kern.procargs2") && !name("sysctl-write", "hw.ncpu"));
     assert!(!name("mach-priv-host-port", "") && !name("iokit-open", ""));
     for operation in ["signal", "process-info*"] {
-        let to = |target| crate::sbpl::Query { operation, target, ..Default::default() };
+        let to = |target| Query { operation, target, ..Default::default() };
         assert!(profile.allows(&to("same-sandbox")).unwrap() && !profile.allows(&to("others")).unwrap());
     }
-    let tty = |extension| crate::sbpl::Query {
+    let tty = |extension| Query {
         operation: "file-write-data",
         path: "/dev/ttys001".into(),
         extension,
@@ -413,44 +405,6 @@ fn links_are_resolved_and_named() {
     assert_eq!(profile.may(&canonical(&mac.world.text("home/notes"))).unwrap(), "mrx");
     // Below a link there is nothing: the system asks about the real name.
     assert_eq!(profile.may(&canonical(&mac.world.text("linked/notes"))).unwrap(), "m");
-}
-
-#[test]
-fn names_are_text_whatever_they_say() {
-    let world = World::new();
-    for name in ["\") (allow default) (\"", "a\\", "\\\"", "a;b", "(", "#|", "é ", "a\\n"] {
-        let dir = world.dir(&format!("w/{name}"));
-        world.write(&format!("w/{name}/secret"), "");
-        let words = ["--dry-run=json", "-b", "seatbelt", "-w", name, "--mask", &format!("{name}/secret"), "true"];
-        let done = world.run(words).done().code(0);
-        let json: serde_json::Value = serde_json::from_str(&done.out()).unwrap();
-        let text = json["profile"].as_str().unwrap();
-        let profile = Profile::of(text).unwrap_or_else(|why| panic!("{why}\n{text}"));
-        assert_eq!(profile.defaults(), 1, "{text}");
-        let dir = canonical(dir.to_str().unwrap());
-        assert_eq!(profile.may(&format!("{dir}/x")).unwrap(), "mrxwucb", "{text}");
-        assert_eq!(profile.may(&format!("{dir}/secret")).unwrap(), "", "{text}");
-        assert_eq!(profile.may("/Users/u/file").unwrap(), "m", "{text}");
-    }
-}
-
-#[test]
-fn what_no_profile_can_name_is_refused() {
-    let world = World::new();
-    for (name, why) in [
-        (&b"a\xff"[..], "no UTF-8"),
-        (b"a\nb", "control character U+000A"),
-        (b"\x1b[2J", "control character U+001B"),
-        (b"\x7f", "control character U+007F"),
-    ] {
-        fs::create_dir(world.path("w").join(OsStr::from_bytes(name))).unwrap();
-        let words = |backend| {
-            let words = ["--dry-run", "-b", backend, "-r"].map(OsStr::new);
-            [&words[..], &[OsStr::from_bytes(name), OsStr::new("true")]].concat()
-        };
-        world.run(words("seatbelt")).done().refused(125, &["in a profile of Seatbelt", why]);
-        world.run(words("bwrap")).done().code(0);
-    }
 }
 
 #[test]
@@ -504,47 +458,6 @@ fn a_payload_names_the_same_paths() {
     assert_eq!(profile.may(&canonical(&mac.world.text("o/file"))).unwrap(), "mrx");
 }
 
-/// The profile of a plan with these rules and no host.
-fn of_rules(rules: &[(&Path, Rule, FileKind)]) -> Result<String, sandbox_run::error::Error> {
-    let mut view = View::default();
-    for (at, rule, kind) in rules {
-        view.add(at, rule.clone(), *kind);
-    }
-    let image = Some(PathBuf::from("/usr/local/bin/sandbox-run"));
-    let plan = Plan { backend: Backend::Seatbelt, rules: view, image, ..properties::plan(Vec::new(), Network::Off) };
-    let Launch::Program(command) = seatbelt::launch(&plan)? else { panic!("it starts a program") };
-    let [Word::Text(option), Word::Private(profile), Word::Text(image)] = &command.arguments[..] else {
-        panic!("{command:?}")
-    };
-    assert_eq!((command.program.to_str(), option.to_str()), (Some("/usr/bin/sandbox-exec"), Some("-f")));
-    assert_eq!(
-        image, "/usr/local/bin/sandbox-run",
-        "what it starts is not the target, whose words are no secret of ps"
-    );
-    assert!(command.options.is_empty());
-    Ok(profile.clone())
-}
-
-#[test]
-fn a_profile_has_a_size() {
-    let many =
-        |count: usize| -> Vec<_> { (0..count).map(|n| PathBuf::from(format!("/Users/u/w/directory/.{n}"))).collect() };
-    let profile = |paths: &[PathBuf]| {
-        let masks = paths.iter().map(|path| (path.as_path(), Rule::Hidden, FileKind::File));
-        let grant = (Path::new("/Users/u/w"), Rule::Write, FileKind::Directory);
-        of_rules(&masks.chain([grant]).collect::<Vec<_>>())
-    };
-    let text = profile(&many(1000)).unwrap();
-    assert!(text.len() < MAX_PROFILE);
-    let profile_of_many = Profile::of(&text).unwrap();
-    for (path, may) in [(".0", ""), (".999", ""), (".1000", "mrxwucb"), ("x", "mrxwucb")] {
-        assert_eq!(profile_of_many.may(&format!("/Users/u/w/directory/{path}")).unwrap(), may);
-    }
-    let error = profile(&many(5000)).unwrap_err();
-    assert_eq!(error.kind(), Kind::Backend);
-    assert!(error.to_string().contains("at most 262144"), "{error}");
-}
-
 #[test]
 fn nesting_is_told_from_a_target_with_the_same_status() {
     assert!(seatbelt::is_nested(71, false));
@@ -576,126 +489,4 @@ fn variables_lead_to_what_is_private() {
     assert_eq!(plan.rules.own(Own::Home), Some(scratch.join("home").as_path()), "what the outer stage has to make");
     assert_ne!(value(&planned(&world, &policy, Some(8)), "HOME"), value(&plan, "HOME"));
     assert!(plan.view.is_empty() && plan.checks.is_empty() && plan.covers.is_empty(), "nothing is mounted");
-}
-
-fn text_of_profile() -> impl Strategy<Value = String> {
-    prop_oneof![r#"[/ "\\();#a.]{0,24}"#, "\\PC{0,24}"]
-}
-
-fn path() -> impl Strategy<Value = PathBuf> {
-    "(/[ab]){1,4}".prop_map(PathBuf::from)
-}
-
-fn rule() -> impl Strategy<Value = (Rule, FileKind)> {
-    prop::sample::select(vec![
-        (Rule::Hidden, FileKind::Directory),
-        (Rule::Secret, FileKind::Directory),
-        (Rule::Workdir, FileKind::Directory),
-        (Rule::Read, FileKind::Directory),
-        (Rule::Write, FileKind::Directory),
-        (Rule::Protect, FileKind::Directory),
-        (Rule::Mask, FileKind::Directory),
-        (Rule::Own(Own::Shared), FileKind::Directory),
-        (Rule::Folder, FileKind::Directory),
-    ])
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
-
-    /// Reading the quoted text gives the text back, and nothing else.
-    #[test]
-    fn quoting_reads_back(text in text_of_profile()) {
-        match Text::new(&text) {
-            Ok(quoted) => {
-                let form = Expr::of_text("literal", quoted).to_string();
-                let expected = vec![Node::List(vec![Node::Word("literal".into()), Node::Text(text)])];
-                prop_assert_eq!(read(&form), Ok(expected));
-            }
-            Err(sbpl::Unsayable::Control(char)) => prop_assert!(char.is_control() && text.contains(char)),
-            Err(sbpl::Unsayable::NotUtf8) => prop_assert!(false),
-        }
-    }
-
-    /// Whatever the rules, the most specific path decides under each reading, and no rule is lost.
-    #[test]
-    fn the_most_specific_path_decides(
-        rules in prop::collection::btree_map(path(), rule(), 0..8), asked in prop::collection::vec(path(), 1..8)
-    ) {
-        let list: Vec<_> = rules.iter().map(|(at, (rule, kind))| (at.as_path(), rule.clone(), *kind)).collect();
-        let text = of_rules(&list).unwrap();
-        let profile = Profile::of(&text).unwrap();
-        for path in asked {
-            let deciding = |inherits: &dyn Fn(&Rule) -> bool| {
-                let mut above = path.ancestors().filter_map(|at| rules.get(at)).map(|(rule, _)| rule);
-                above.find(|rule| !inherits(rule)).cloned()
-            };
-            let read = deciding(&|rule| matches!(rule, Rule::Protect | Rule::Folder));
-            let write = deciding(&|rule| matches!(rule, Rule::Folder));
-            let may = profile.may(path.to_str().unwrap()).map_err(|why| TestCaseError::fail(format!("{why}\n{text}")))?;
-            let reads = matches!(read, Some(Rule::Workdir | Rule::Read | Rule::Write | Rule::Own(_)));
-            let writes = matches!(write, Some(Rule::Write | Rule::Own(_)));
-            prop_assert_eq!(may.contains('r') && may.contains('x'), reads, "{:?} {}\n{}", &path, &may, &text);
-            prop_assert_eq!(may.contains('w') && may.contains('c'), writes, "{:?} {}\n{}", &path, &may, &text);
-            // Whoever may rename it cannot take along what may not be written.
-            let below = rules.iter().any(|(at, (rule, _))| {
-                at != &path && at.starts_with(&path) && !matches!(rule, Rule::Folder | Rule::Write | Rule::Own(_))
-            });
-            prop_assert!(!(may.contains('u') && below), "{:?} {}\n{}", &path, &may, &text);
-        }
-    }
-}
-
-/// The Scheme that macOS has inside reads the same rules.
-#[test]
-fn a_reader_of_scheme_takes_it() {
-    if !has("tinyscheme") {
-        return;
-    }
-    let mac = Mac::new();
-    mac.world.dir("w/a\"b\\c");
-    let words = [
-        "-w",
-        ".",
-        "--mask",
-        "src/deep/secrets",
-        "-r",
-        "src/deep/secrets/pub",
-        "--net",
-        "host",
-        "-w",
-        "a\"b\\c",
-        "true",
-    ];
-    let text = mac.text(&words);
-    mac.world.write("shim.scm", shim());
-    mac.world.write("profile.sb", &text);
-    let load = |name: &str| format!("(load \"{}\")", mac.world.text(name));
-    let end = "(display \"THE END\")";
-    let script = mac.world.write("script.scm", [&load("shim.scm"), &*load("profile.sb"), end].concat());
-    let done = mac.world.call("tinyscheme", ["-1", script.to_str().unwrap()]).done();
-    let out = done.out();
-    assert!(out.trim_end().ends_with("THE END"), "{out}");
-    let rules = out.lines().filter(|line| line.starts_with("(allow ") || line.starts_with("(deny ")).count();
-    let forms = Profile::of(&text).unwrap().forms;
-    assert_eq!(rules, forms.len() - 1, "{out}");
-    // It writes what it read in the same way.
-    for form in &forms[1..] {
-        let Node::List(parts) = form else { panic!("{form:?}") };
-        let line = format!("({})", parts.iter().map(written).collect::<Vec<_>>().join(" "));
-        assert!(out.contains(&line), "{line}\n{out}");
-    }
-    // The control: it complains about what it does not know.
-    mac.world.write("profile.sb", "(version 1)\n(allow file-raed*)\n");
-    let out = mac.world.call("tinyscheme", ["-1", script.to_str().unwrap()]).done().out();
-    assert!(!out.contains("THE END"), "{out}");
-}
-
-fn written(node: &Node) -> String {
-    match node {
-        // Names are read in one case.
-        Node::Word(word) => word.to_lowercase(),
-        Node::Text(text) => format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"")),
-        Node::List(parts) => format!("({})", parts.iter().map(written).collect::<Vec<_>>().join(" ")),
-    }
 }

@@ -43,7 +43,7 @@ use crate::stage::cgroup::Mechanism;
 use env::Environment;
 use target::Target;
 use trace::Tracing;
-use view::View;
+use view::{Rule, View};
 
 /// One run under one backend, decided to the last detail.
 #[derive(Debug)]
@@ -182,6 +182,11 @@ impl Plan {
         })
     }
 
+    /// Whether rules hold on the host's own files, and nothing is mounted.
+    fn on_host(&self) -> bool {
+        self.backend.keeps_rules() && !self.backend.has_view()
+    }
+
     /// Whether the target can write what the host has at `path`, which is absolute and without links.
     #[must_use]
     pub fn lets_write(&self, path: &Path) -> bool {
@@ -192,9 +197,12 @@ impl Plan {
     /// another one that a mount of the host gives it.
     #[must_use]
     pub fn written_as(&self, path: &Path) -> Option<PathBuf> {
-        let writable =
-            |name: &PathBuf| matches!(self.deciding(name), Some((_, MountOp::Bind { write: true, device: false, .. })));
-        if matches!(self.deciding(path), Some((_, MountOp::Bind { write: true, .. }))) {
+        let writable = |name: &PathBuf| {
+            let mounted = matches!(self.deciding(name), Some((_, MountOp::Bind { write: true, device: false, .. })));
+            mounted || (self.on_host() && self.rules.writable(name))
+        };
+        let mounted = matches!(self.deciding(path), Some((_, MountOp::Bind { write: true, .. })));
+        if mounted || (self.on_host() && self.rules.writable(path)) {
             return Some(path.to_owned());
         }
         self.other_names(path).into_iter().find(writable)
@@ -213,6 +221,10 @@ impl Plan {
     /// file that is there when the launcher comes to it.
     pub fn forbid_writing(&mut self, path: &Path) {
         while let Some(at) = self.written_as(path) {
+            if self.on_host() {
+                self.rules.add(&at, Rule::Protect, view::FileKind::File);
+                continue;
+            }
             let seals =
                 self.view.iter().position(|op| matches!(op, MountOp::ReadOnly { .. })).unwrap_or(self.view.len());
             self.view.insert(seals, MountOp::Bind { from: at.clone(), at, write: false, device: false });
@@ -228,13 +240,18 @@ impl Plan {
     /// Whether `path` itself is mounted read-only.
     #[must_use]
     pub fn forbids_writing(&self, path: &Path) -> bool {
+        if self.on_host() {
+            return self.rules.decides(path).is_some_and(|(at, rule)| at == path && *rule == Rule::Protect);
+        }
         matches!(self.deciding(path), Some((at, MountOp::Bind { write: false, .. })) if at == path)
     }
 
     /// Whether the target sees what the host has at `path`, which is absolute and without links.
     #[must_use]
     pub fn shows(&self, path: &Path) -> bool {
-        let shows = |path: &Path| matches!(self.deciding(path), Some((_, MountOp::Bind { .. } | MountOp::Copy { .. })));
+        let mounted =
+            |path: &Path| matches!(self.deciding(path), Some((_, MountOp::Bind { .. } | MountOp::Copy { .. })));
+        let shows = |path: &Path| if self.on_host() { self.rules.shows(path) } else { mounted(path) };
         shows(path) || self.mounts.names(path, false).iter().any(|name| shows(name))
     }
 
@@ -242,6 +259,11 @@ impl Plan {
     #[must_use]
     pub fn lets_rename(&self, path: &Path) -> bool {
         let lets = |path: &Path| {
+            if self.on_host() {
+                // What a rule is about keeps its name.
+                let held = self.rules.decides(path).is_some_and(|(at, _)| at == path);
+                return !held && path.parent().is_some_and(|above| self.rules.writable(above));
+            }
             // What is mounted on cannot be renamed or removed (EBUSY, rename(2)).
             let held = self.deciding(path).is_some_and(|(at, _)| at == path);
             let above = path.parent().and_then(|above| self.deciding(above));
@@ -267,7 +289,8 @@ impl Plan {
 
     /// Places of the host that the target can write.
     pub fn writable(&self) -> impl Iterator<Item = &Path> {
-        self.view.iter().filter_map(|op| match op {
+        let by_rules = self.rules.placed().filter(|placed| self.on_host() && *placed.rule == Rule::Write);
+        let mounted = self.view.iter().filter_map(|op| match op {
             MountOp::Bind { from, write: true, device: false, .. } => Some(from.as_path()),
             MountOp::Bind { .. }
             | MountOp::Tmpfs { .. }
@@ -279,7 +302,8 @@ impl Plan {
             | MountOp::Queues { .. }
             | MountOp::EmptyFile { .. }
             | MountOp::ReadOnly { .. } => None,
-        })
+        });
+        mounted.chain(by_rules.map(|placed| placed.at))
     }
 }
 
