@@ -424,7 +424,7 @@ for name, request, argument in (
         print(name, errno.errorcode[error.errno])
 "#;
 
-/// N_NULL as the discipline, TIOCEXCL and TCOOFF: modes can be put right, these not by who only reads and writes.
+/// `N_NULL` as the discipline, `TIOCEXCL` and `TCOOFF`: modes can be put right, these not by who only reads and writes.
 #[test]
 fn nothing_leaves_the_terminal_dead() {
     let world = World::new();

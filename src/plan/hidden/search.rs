@@ -60,6 +60,7 @@ const TURN: u64 = 1 << 8;
 
 /// A directory still to be looked at.
 #[derive(Debug)]
+#[allow(clippy::struct_excessive_bools, reason = "facts that have nothing to do with each other")]
 pub(super) struct Place {
     pub(super) path: PathBuf,
     /// The directory above, as an index of [`Search::entered`].
@@ -104,6 +105,28 @@ impl Place {
     /// The same, where only well-known secrets are looked for.
     fn narrow(path: &Path, tree: Option<usize>) -> Self {
         Self { narrow: true, ..Self::root(path, tree) }
+    }
+
+    /// A directory in this one, which has that number and of whose entries `seen` have been looked at.
+    fn inner(&self, path: PathBuf, number: usize, seen: u64) -> Self {
+        Self {
+            path,
+            above: Some(number),
+            slow: self.slow,
+            below_dot: None,
+            tree: None,
+            entered: false,
+            git: self.git,
+            narrow: self.narrow,
+            share: self.share / (1 + u128::from(seen)),
+            turn: TURN,
+        }
+    }
+
+    /// The same directory, looked at late.
+    fn later(self) -> Self {
+        let share = self.share / if self.slow { 1 } else { SLOWER };
+        Self { slow: true, share, ..self }
     }
 }
 
@@ -237,6 +260,14 @@ impl<'a> Search<'a> {
             self.slow.push_back(place);
         } else {
             self.quick.push_back(place);
+        }
+    }
+
+    fn queue_or_defer(&mut self, place: Place) {
+        if self.ground.tools_below.contains(place.path.as_os_str()) {
+            self.tools.push_back(Place { narrow: true, ..place.later() });
+        } else {
+            self.queue(place);
         }
     }
 
@@ -395,20 +426,8 @@ impl<'a> Search<'a> {
                 What::Repository { directory } => {
                     self.repositories.push(path.clone());
                     if directory && self.recursive && !matches!(looked, Looked::Waits) {
-                        let share = place.share / (1 + u128::from(seen)) / if place.slow { 1 } else { SLOWER };
-                        let (tree, below_dot) = (None, Some(0));
-                        self.queue(Place {
-                            path,
-                            above: Some(number),
-                            slow: true,
-                            below_dot,
-                            tree,
-                            entered: false,
-                            git: true,
-                            narrow: place.narrow,
-                            share,
-                            turn: TURN,
-                        });
+                        let inner = place.inner(path, number, seen).later();
+                        self.queue(Place { below_dot: Some(0), git: true, ..inner });
                     }
                 }
                 What::Enter { .. } if self.ground.closed.contains(path.as_os_str()) => {}
@@ -418,16 +437,11 @@ impl<'a> Search<'a> {
                 What::Hide | What::Enter { .. } if matches!(looked, Looked::Waits) => {}
                 What::Hide | What::Enter { .. } => {
                     let entered = matches!(what, What::Hide);
-                    let tools = self.ground.tools_below.contains(path.as_os_str());
-                    let slow = matches!(what, What::Enter { slow: true }) || place.slow || tools;
                     let deeper = place.below_dot.map(|depth| depth + 1).filter(|depth| *depth < base::DEEPEST_SECRET);
                     let below_dot = if dotted { Some(0) } else { deeper };
-                    let git = place.git;
-                    let share = place.share / (1 + u128::from(seen)) / if slow && !place.slow { SLOWER } else { 1 };
-                    let above = Some(number);
-                    let narrow = place.narrow || tools;
-                    let inner = Place { path, above, slow, below_dot, tree, entered, git, narrow, share, turn: TURN };
-                    if tools { self.tools.push_back(inner) } else { self.queue(inner) }
+                    let inner = Place { below_dot, tree, entered, ..place.inner(path, number, seen) };
+                    let slow = matches!(what, What::Enter { slow: true });
+                    self.queue_or_defer(if slow { inner.later() } else { inner });
                 }
             }
         }
