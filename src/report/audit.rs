@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 
-use super::file::{aside, wait_for_room, way_of};
+use super::file::{aside, same, wait_for_room, way_of};
 use super::way::Way;
 
 /// How long a line without an end is given to grow: another run may be writing it.
@@ -26,6 +26,8 @@ const ROUNDS: u32 = 40;
 pub struct Log {
     file: File,
     way: Option<Way>,
+    /// Whether we made it.
+    made: bool,
 }
 
 impl Log {
@@ -35,19 +37,27 @@ impl Log {
         let mut options = File::options();
         // Whatever it is by now, opening it shall not wait.
         options.append(true).mode(0o600).custom_flags(libc::O_NOCTTY | libc::O_NONBLOCK);
+        let mut made = false;
         let opened = if let Some(number) = way.descriptor {
             let place = format!("/proc/self/fd/{number}");
             refuse_streams(&std::fs::metadata(&place)?)?;
             options.open(place)?
         } else {
             way.found.as_ref().map_or(Ok(()), refuse_streams)?;
-            options.create(true).custom_flags(libc::O_NOCTTY | libc::O_NONBLOCK | libc::O_NOFOLLOW).open(way.end())?
+            options.custom_flags(libc::O_NOCTTY | libc::O_NONBLOCK | libc::O_NOFOLLOW);
+            match options.clone().create_new(true).open(way.end()) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => options.create(true).open(way.end())?,
+                opened => {
+                    made = opened.is_ok();
+                    opened?
+                }
+            }
         };
         refuse_streams(&opened.metadata()?)?;
         fcntl(&opened, FcntlArg::F_SETFL(OFlag::O_APPEND))?;
         let file = File::from(aside(opened.into()));
         let way = if way.descriptor.is_some() { way_of(&file) } else { Some(way) };
-        Ok(Self { file, way })
+        Ok(Self { file, way, made })
     }
 
     /// The way that a reader of it takes.
@@ -69,6 +79,15 @@ impl Log {
     pub fn may_be_another(&self) -> bool {
         self.way.as_ref().is_some_and(|way| way.detour().is_some())
             || self.file.metadata().is_ok_and(|found| found.is_file() && found.nlink() > 1)
+    }
+
+    /// Closes it unused, and removes it if it was not there before.
+    pub fn discard(self) {
+        let Some(way) = self.way.filter(|_| self.made) else { return };
+        let ours = |found: &std::fs::Metadata| self.file.metadata().is_ok_and(|own| same(&own, found));
+        if std::fs::symlink_metadata(way.end()).is_ok_and(|found| found.len() == 0 && ours(&found)) {
+            let _removed = std::fs::remove_file(way.end());
+        }
     }
 
     /// Adds one line, by one write.

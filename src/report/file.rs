@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, AtFlags, FcntlArg, OFlag, fcntl, openat, renameat};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::stat::{Mode, fstatat};
+use nix::sys::stat::{Mode, SFlag, fstat, fstatat};
 use nix::unistd::{AccessFlags, UnlinkatFlags, access, linkat, unlinkat};
 
 use super::hold::{self, Held, Version};
@@ -260,20 +260,23 @@ pub(super) fn way_of(file: &File) -> Option<Way> {
 
 /// An error when `path` does not lead to what now has `name`: whoever reads there would read something else.
 fn arrived(directory: &OwnedFd, name: &OsStr, path: &Path) -> io::Result<()> {
-    let identity = || fstatat(directory, name, AtFlags::AT_SYMLINK_NOFOLLOW).map(|found| (found.st_dev, found.st_ino));
-    let mut ours = identity()?;
-    loop {
-        match fs::metadata(path) {
-            Ok(found) if (found.dev(), found.ino()) == ours => return Ok(()),
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Err(error),
-            _ => {}
+    let ours = fstatat(directory, name, AtFlags::AT_SYMLINK_NOFOLLOW)?;
+    match fs::metadata(path) {
+        Ok(found) if (found.dev(), found.ino()) == (ours.st_dev, ours.st_ino) => return Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Err(error),
+        _ => {}
+    }
+    // Another run may have given the name to its own result between the two looks: then it is still the name in this directory.
+    let link = SFlag::from_bits_truncate(ours.st_mode).contains(SFlag::S_IFLNK);
+    let held = fstat(directory)?;
+    match path.parent().map(fs::metadata) {
+        Some(Ok(above))
+            if !link && path.file_name() == Some(name) && (above.dev(), above.ino()) == (held.st_dev, held.st_ino) =>
+        {
+            Ok(())
         }
-        // Another run may have given the name to its own result between the two looks.
-        let now = identity()?;
-        if now == ours {
-            return Err(io::Error::other("the path leads elsewhere by now"));
-        }
-        ours = now;
+        Some(Err(error)) if error.kind() == io::ErrorKind::PermissionDenied => Err(error),
+        _ => Err(io::Error::other("the path leads elsewhere by now")),
     }
 }
 
@@ -442,7 +445,10 @@ mod tests {
             over.store(true, Ordering::Relaxed);
             assert_eq!(results.into_iter().find(Result::is_err), None);
         });
-        // The control: another file is another place.
+        // The controls: another file is another place, and so is what a link leads to.
         assert!(arrived(&open, OsStr::new("r"), &elsewhere.join("r")).is_err());
+        fs::remove_file(place.join("r")).unwrap();
+        std::os::unix::fs::symlink("../elsewhere/r", place.join("r")).unwrap();
+        assert!(arrived(&open, OsStr::new("r"), &place.join("r")).is_err());
     }
 }

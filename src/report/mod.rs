@@ -10,7 +10,6 @@ mod hold;
 pub mod object;
 mod way;
 
-use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::backend::Backend;
@@ -104,13 +103,12 @@ impl Guarded {
         if checked.is_ok() { Self::Safe } else { Self::Refused }
     }
 
-    /// Writes to a place, unless an earlier target may have chosen it. What was said about it is not said again.
-    fn write(self, may_be_another: bool, write: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
-        match self {
-            Self::Unknown if may_be_another => Err(io::Error::other(UNSURE)),
-            Self::Refused if may_be_another => Ok(()),
-            Self::Unknown | Self::Refused | Self::Safe => write(),
+    /// Whether a place may be written that could be another than what its name says. What was said about it is not said again.
+    fn allows(self, may_be_another: bool, what: &str) -> bool {
+        if self == Self::Unknown && may_be_another {
+            log::trouble(&format!("cannot write {what}: {UNSURE}"));
         }
+        self == Self::Safe || !may_be_another
     }
 }
 
@@ -293,16 +291,17 @@ impl Reports {
             return;
         }
         let mut object = Object::new(run, self.known, self.capture, log::said());
-        if let Some(Destination { to, path, place }) = self.result {
-            let other = place.may_be_another();
-            if let Err(error) = self.guarded.0.write(other, || place.write(&object.line(), path.as_deref())) {
-                log::trouble(&format!("cannot write {}: {}", to.describe(), describe(&error)));
-            }
+        if let Some(Destination { to, path, place }) = self.result
+            && self.guarded.0.allows(place.may_be_another(), &to.describe())
+            && let Err(error) = place.write(&object.line(), path.as_deref())
+        {
+            log::trouble(&format!("cannot write {}: {}", to.describe(), describe(&error)));
         }
         object.forget_output();
-        if let Some((path, log)) = self.log
-            && let Err(error) = self.guarded.1.write(log.may_be_another(), || log.append(&object.line()))
-        {
+        let Some((path, log)) = self.log else { return };
+        if !self.guarded.1.allows(log.may_be_another(), &describe_log(&path)) {
+            log.discard();
+        } else if let Err(error) = log.append(&object.line()) {
             log::trouble(&format!("cannot write {}: {}", describe_log(&path), describe(&error)));
         }
     }
