@@ -341,10 +341,12 @@ fn settings_of_other_formats_are_refused_where_they_lie() {
     // One with the same name wants its unit.
     world.write("w/p.toml", "write_roots = [\".\"]\ntimeout = 15.0\n");
     world.run(["--policy", "p.toml", "--", "touch", "ran"]).done().refused(125, &["p.toml:2:11", "'timeout'", "unit"]);
-    for word in ["sandbox_exec", "docker", "bogus"] {
+    for word in ["docker", "bogus"] {
         world.write("w/p.toml", format!("backend_type = \"{word}\"\n"));
         world.run(["--policy", "p.toml", "--", "touch", "ran"]).done().refused(125, &["p.toml:1", word]);
     }
+    world.write("w/p.toml", "backend_type = \"sandbox_exec\"\n");
+    world.run(["--policy", "p.toml", "--", "touch", "ran"]).done().refused(125, &["'seatbelt'", "macOS only"]);
     assert!(!world.has("w/ran"));
     // One that is known.
     world.write("w/p.toml", "write_roots = [\".\"]\nbackend_type = \"bubblewrap\"\n");
