@@ -12,7 +12,11 @@ const IDENTITY: [(&str, &str); 4] = [
 
 /// `o/repo` with one commit of one file, made outside the sandbox.
 pub fn repository() -> World {
-    let world = World::new();
+    with_repository(World::new())
+}
+
+/// The same in this world.
+pub fn with_repository(world: World) -> World {
     let script =
         "git init -q -b main ../o/repo && cd ../o/repo && echo one >file && git add file && git commit -q -m one";
     outside(&world, script);
@@ -61,7 +65,7 @@ fn kept(world: &World, places: &[&str]) -> Vec<(std::path::PathBuf, String)> {
 
 #[test]
 fn hooks_and_settings_are_protected_at_any_depth() {
-    let world = repository();
+    let world = with_repository(World::apart());
     outside(&world, "git clone -q ../o/repo . && git clone -q ../o/repo a/b/nested");
     outside(
         &world,
@@ -164,7 +168,7 @@ for top in glob.glob('*'): open(top + '/new', 'w'); os.mkdir(top + '/.git/object
 fn a_repository_that_goes_stops_no_run() {
     // Longer than time stamps lag behind: the number of a deleted file is given again at once.
     let tick = std::time::Duration::from_millis(25);
-    let world = std::sync::Arc::new(World::new());
+    let world = std::sync::Arc::new(World::apart());
     let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
     let churn = {
         let (world, stop) = (world.clone(), stop.clone());

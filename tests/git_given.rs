@@ -124,34 +124,44 @@ fn settings_of_the_user_that_lie_in_a_grant() {
     inside(&world, ["-w", ".", "-w", "dots/gitconfig"], "echo >>dots/gitconfig").done().is(0, "", "");
 }
 
-/// No file is passed over for its size, and no number of them.
+/// No file is passed over for its size, and no number of them. Below a hidden name, so that no other run is refused.
 #[test]
 fn large_settings() {
-    let world = clone();
-    world.script("w/hk/pre-commit", HOOK);
-    let config = world.read("w/.git/config");
+    let world = World::new();
+    world.dir("w/.in");
+    outside(&world, "cd .in; git init -q -b main .");
+    world.script("w/.in/hk/pre-commit", HOOK);
+    let run = |options: &[&str], script: &str| {
+        inside(&world, options.iter().copied(), script).cwd(world.path("w/.in")).done()
+    };
+    let kept = || {
+        for change in ["echo x >hk/pre-commit", "rm -f hk/pre-commit", "mv hk gone", "echo x >hk/post-commit"] {
+            assert_ne!(run(&["-w", "."], change).code, Some(0), "{change}");
+        }
+        assert!(ran(&world, "cd .in;"), "the control");
+        run(&["-w", "."], "echo x >other").is(0, "", "");
+    };
+    let config = world.read("w/.in/.git/config");
     let filled = |size: usize| format!("{config}{}[core]\n\thooksPath = hk\n", "# 34567\n".repeat(size >> 3));
-    world.write("w/.git/config", filled(2 << 20));
-    assert!(ran(&world, ""));
-    kept(&world, "hk/pre-commit");
-    world.write("w/.git/config", filled(17 << 20));
-    assert!(ran(&world, ""));
-    let file = world.text("w/.git/config");
-    inside(&world, ["-w", "."], "true")
-        .done()
-        .refused(125, &["cannot protect what git runs", &file, "larger than 16 MiB"]);
+    let set = |text: String| world.write("w/.in/.git/config", text);
+    set(filled(2 << 20));
+    kept();
+    set(filled(17 << 20));
+    assert!(ran(&world, "cd .in;"));
+    let file = world.text("w/.in/.git/config");
+    run(&["-w", "."], "true").refused(125, &["cannot protect what git runs", &file, "larger than 16 MiB"]);
     // Who can write nothing is not bothered.
-    inside(&world, [], "true").done().is(0, "", "");
+    run(&[], "true").is(0, "", "");
     let included = |count: usize| {
         let one = |number| format!("[include]\n\tpath = /nowhere/{number}\n");
-        (0..count).map(one).collect::<Vec<_>>().concat()
+        format!("{config}{}[include]\n\tpath = ../more\n", (0..count).map(one).collect::<Vec<_>>().concat())
     };
-    world.write("w/.git/config", format!("{config}{}[include]\n\tpath = ../more\n", included(1100)));
-    world.write("w/more", "[core]\n\thooksPath = hk\n");
-    assert!(ran(&world, ""));
-    inside(&world, ["-w", "."], "true").done().refused(125, &["cannot protect what git runs", "more than 1000 files"]);
-    world.write("w/.git/config", format!("{config}{}[include]\n\tpath = ../more\n", included(500)));
-    kept(&world, "hk/pre-commit");
+    set(included(1100));
+    world.write("w/.in/more", "[core]\n\thooksPath = hk\n");
+    assert!(ran(&world, "cd .in;"));
+    run(&["-w", "."], "true").refused(125, &["cannot protect what git runs", "more than 1000 files"]);
+    set(included(500));
+    kept();
 }
 
 /// `~NAME` is the home of a user, which the user database knows.

@@ -3,13 +3,16 @@
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 
-use crate::git::{inside, outside, repository};
+use crate::git::{inside, outside, repository, with_repository};
 use crate::harness::World;
 
 /// `w` is a clone without hooks and `.git/info`, with a submodule's data without settings and a worktree `tree`; `evil` is a
 /// repository whose settings make git run something that leaves `w/ran`.
 fn clone() -> World {
-    let world = repository();
+    clone_in(repository())
+}
+
+fn clone_in(world: World) -> World {
     outside(
         &world,
         "git clone -q ../o/repo . && rm -r .git/hooks .git/info && git worktree add -q -b topic tree && \
@@ -198,7 +201,7 @@ fn hooks_of_the_host_are_not_lost() {
 /// Whoever has taken a part of a repository away in one run does not find it unprotected in the next.
 #[test]
 fn a_repository_in_parts_is_one() {
-    let world = clone();
+    let world = clone_in(with_repository(World::apart()));
     outside(&world, "git init -q --bare .git/modules/other");
     for (part, top) in [
         ("refs", ".git"),

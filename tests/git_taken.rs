@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use crate::git::{inside, outside, repository};
+use crate::git::{inside, outside, with_repository};
 use crate::harness::{World, is_root};
 
 /// Makes a git directory of the working directory, whose settings make git run something that leaves `ran` at the top of `w`.
@@ -26,9 +26,14 @@ const DAMAGE: [&str; 12] = [
     "chmod 0 .git",
 ];
 
+/// Where nobody who searches the whole host is warned of what is damaged.
+fn apart() -> World {
+    with_repository(World::apart())
+}
+
 /// `w/sub/nested` is a clone.
 fn nested() -> World {
-    let world = repository();
+    let world = apart();
     outside(&world, "git clone -q ../o/repo sub/nested");
     world
 }
@@ -57,13 +62,15 @@ fn taken(world: &World, place: &str, script: &str) {
     outside(world, &format!("TOP={}; cd {place}; {script}", world.text("w")));
     status(world, place);
     assert!(world.has("w/ran"), "{script}");
+    // Else it could not be removed.
+    outside(world, "chmod -R u+rwX .");
 }
 
 #[test]
 fn a_damaged_repository_does_not_make_git_obey_what_is_around_it() {
     for damage in DAMAGE {
         for place in ["sub/nested", "."] {
-            let world = repository();
+            let world = apart();
             outside(&world, &format!("git clone -q ../o/repo {place}"));
             not_taken(&world, &["-w", "."], place, &format!("{EVIL}; {damage}"));
             // The repository is what it was, and its settings are obeyed.
@@ -107,6 +114,8 @@ fn nor_what_is_above_it() {
     let world = nested();
     inside(&world, ["-w", "."], "mkdir mine; chmod 0 mine; chmod 700 sub").done().is(0, "", "");
     assert_eq!(fs::metadata(world.path("w/mine")).unwrap().permissions().mode() & 0o777, 0);
+    // Else it could not be removed.
+    fs::set_permissions(world.path("w/mine"), fs::Permissions::from_mode(0o700)).unwrap();
     assert_eq!(fs::metadata(world.path("w/sub")).unwrap().permissions().mode() & 0o777, 0o700);
 }
 
@@ -179,7 +188,7 @@ fn a_repository_inside_a_git_directory() {
     }
     // A bare one that is damaged lets git go on to what lies above, too.
     let bare = || {
-        let world = repository();
+        let world = apart();
         outside(&world, "git clone -q --bare ../o/repo sub/bare.git");
         world
     };
@@ -188,24 +197,22 @@ fn a_repository_inside_a_git_directory() {
     taken(&bare(), "sub/bare.git", &up);
 }
 
-/// A `.git` file leads through a link that can be given to something else.
+/// A `.git` file leads through a link that can be given to something else. Below a hidden name, so that no other run is refused.
 #[test]
 fn a_way_to_the_git_directory_that_can_be_replaced() {
-    let world = repository();
-    outside(
-        &world,
-        "git init -q -b main --separate-git-dir data sub && ln -s data link && echo 'gitdir: ../link' >sub/.git",
-    );
-    let link = world.text("w/link");
-    inside(&world, ["-w", "."], "true").done().refused(125, &["cannot protect what git runs", "is a link to", &link]);
+    let world = apart();
+    world.dir("w/.in");
+    let outside = |script: &str| outside(&world, &format!("cd .in; {script}"));
+    let run = || inside(&world, ["-w", "."], "true").cwd(world.path("w/.in")).done();
+    outside("git init -q -b main --separate-git-dir data sub && ln -s data link && echo 'gitdir: ../link' >sub/.git");
+    run().refused(125, &["cannot protect what git runs", "is a link to", &world.text("w/.in/link")]);
     // The controls: git follows it; without it, and where it cannot be replaced, nothing is wrong.
-    let other =
-        format!("git init -q other && cd other/.git && TOP=$PWD/../.. && {EVIL}; cd ../..; ln -sfn other/.git link");
-    outside(&world, &other);
-    status(&world, "sub");
+    let top = world.text("w");
+    outside(&format!("TOP={top}; git init -q other && cd other/.git && {EVIL}; cd ../..; ln -sfn other/.git link"));
+    status(&world, ".in/sub");
     assert!(world.has("w/ran"));
-    outside(&world, "rm link; ln -s ../w/data ../o/link; echo 'gitdir: ../../o/link' >sub/.git");
-    inside(&world, ["-w", "."], "true").done().is(0, "", "");
-    outside(&world, "echo 'gitdir: ../data' >sub/.git");
-    inside(&world, ["-w", "."], "true").done().is(0, "", "");
+    outside("rm link; ln -s ../w/.in/data ../../o/link; echo 'gitdir: ../../../o/link' >sub/.git");
+    run().is(0, "", "");
+    outside("echo 'gitdir: ../data' >sub/.git");
+    run().is(0, "", "");
 }

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use nix::unistd::{AccessFlags, access, geteuid};
 
 use super::super::build::Builder;
-use super::{REPOSITORY, is_missing};
+use super::{REPOSITORY, is_missing, looks_like_git_directory};
 
 /// Directories that git looks for beside `HEAD`.
 pub const PARTS: [&str; 2] = ["objects", "refs"];
@@ -90,7 +90,7 @@ impl Builder<'_> {
         if !is_recognised(place) {
             self.recognised.around.insert(place.to_owned());
         }
-        if self.view.writable(dot_git) && !is_recognised(dot_git) {
+        if self.view.writable(dot_git) && looks_like_git_directory(dot_git) && !is_recognised(dot_git) {
             self.warnings.push(format!(
                 "'{}' is no whole repository (HEAD, objects and refs make one), so git on the host passes over it and obeys the next \
                  one that it finds: perhaps a command has damaged it in a run that was killed",
