@@ -11,9 +11,11 @@ const EVIL: &str = "mkdir -p objects refs; rm -f HEAD; echo ref: refs/heads/x >H
     '[core]\\nrepositoryformatversion=0\\nbare=false\\nworktree=.\\nfsmonitor=\"touch %s/ran; false\"\\n' $TOP >config";
 
 /// Ways to make git pass over a `.git`.
-const DAMAGE: [&str; 12] = [
+const DAMAGE: [&str; 13] = [
     "rm .git/HEAD",
     "echo junk >.git/HEAD",
+    // git reads no more than 255 bytes.
+    "(printf ref:; head -c 300 /dev/zero | tr '\\0' ' '; echo refs/heads/main) >.git/HEAD",
     "rm .git/HEAD; ln -s ../x .git/HEAD",
     "rm .git/HEAD; mkdir .git/HEAD",
     "rm .git/HEAD; mkfifo .git/HEAD",
@@ -153,6 +155,89 @@ fn nor_what_shares_its_objects() {
     not_taken(&nested(), &["-w", "."], "sub/nested", script);
     not_taken(&nested(), &["-p", "build"], "sub/nested", script);
     taken(&nested(), "sub/nested", script);
+}
+
+/// What git accepts, although no git makes it, and what some other program may: `.git` is whole after each run, so the last word has
+/// whatever damages it without us.
+#[test]
+fn what_is_hardly_a_git_directory() {
+    let common = "mkdir c; mv objects refs c; echo c >commondir; printf '[core]\\nrepositoryformatversion=1\\nfsmonitor=\"touch \
+        %s/ran; false\"\\n[extensions]\\nworktreeConfig=true\\n' $TOP >c/config; printf '[core]\\nbare=false\\nworktree=.\\n' \
+        >config.worktree";
+    let forms = [
+        (common, true),
+        ("rmdir objects refs; printf x >objects; cp objects refs; chmod +x objects refs", true),
+        ("rmdir objects refs; ln -s /bin/sh objects; ln -s /bin/sh refs", true),
+        ("chmod 0 objects refs", is_root()),
+        ("chmod 0 HEAD", is_root()),
+    ];
+    for (form, accepted) in forms {
+        let script = format!("{EVIL}; {form}");
+        let world = nested();
+        not_taken(&world, &["-w", "."], "sub/nested", &script);
+        assert!(!world.has("w/sub/nested/HEAD"), "{form}");
+        outside(&world, "rm sub/nested/.git/HEAD");
+        status(&world, "sub/nested");
+        assert!(!world.has("w/ran"), "{form}");
+        if accepted {
+            taken(&nested(), "sub/nested", &format!("{script}; rm .git/HEAD"));
+        }
+    }
+    // Not everybody reads what `HEAD` says; where `.git` stays whole it stays, and so does what was there.
+    let loose = "cd sub/nested; mkdir objects refs; echo text >HEAD";
+    let world = nested();
+    inside(&world, ["-w", "."], loose).done().is(0, "", "");
+    let done = inside(&world, ["-w", "."], "rm sub/nested/.git/HEAD").done().code(0);
+    done.stderr_has("became a git directory").stderr_has("'HEAD' says again");
+    assert_eq!(outside(&world, "cd sub/nested; test ! -e HEAD; cat HEAD.sandbox-run-*"), "text\n");
+    let world = nested();
+    outside(&world, "cd sub/nested; echo ref: refs/heads/x >HEAD; touch objects refs");
+    inside(&world, ["-w", "."], "echo x >sub/nested/refs").done().is(0, "", "");
+    outside(&world, "cat sub/nested/HEAD");
+}
+
+/// A link that leads to a part of the repository only while we look.
+#[test]
+fn a_part_that_becomes_a_link() {
+    let log = |world: &World| outside(world, "cd sub/nested; git log --format=%s; test ! -L .git/objects");
+    for to in ["o", "/proc/self/cwd/sub/nested/.git/o", "$PWD/.git/o"] {
+        let world = nested();
+        let script = format!("cd sub/nested; mv .git/objects .git/o; ln -s {to} .git/objects");
+        let done = inside(&world, ["-w", "."], &script).done().code(0);
+        let done = done.stderr_has("'objects' is back in its place and what had the name is now 'objects.sandbox-run-");
+        assert_eq!(done.stderr.lines().count(), 1, "{}", done.stderr);
+        assert_eq!(log(&world), "one\n", "{to}");
+    }
+    // What was moved further is a copy.
+    let world = nested();
+    let script = "cd sub/nested; mv .git/objects o; ln -s /proc/self/cwd/sub/nested/o .git/objects";
+    inside(&world, ["-w", "."], script)
+        .done()
+        .code(0)
+        .stderr_has("'objects' is made anew and what had the name is now");
+    assert_eq!(outside(&world, "cd sub/nested; rmdir .git/objects; mv o .git/objects; git log --format=%s"), "one\n");
+    // To the objects of another, where git would delete what it does not know.
+    let prune =
+        "cd sub/nested; git update-ref -d refs/heads/main; git prune --expire=now; cd ../../../o/repo; git fsck";
+    let swap = "cd sub/nested; mv .git/objects o; ln -s ../../../../o/repo/.git/objects .git/objects";
+    let world = nested();
+    inside(&world, ["-w", "."], swap).done().code(0).stderr_has("'objects' is made anew");
+    outside(&world, &format!("({prune}) >/dev/null 2>&1; cd ../o/repo; git fsck --no-progress; git log"));
+    // The control.
+    let world = nested();
+    outside(&world, &format!("{swap}; cd ../..; rm -r sub/nested/.git/logs sub/nested/.git/refs/remotes"));
+    outside(&world, "rm sub/nested/.git/packed-refs; rm sub/nested/.git/index");
+    outside(&world, &format!("! ({prune}) >/dev/null 2>&1"));
+    // One that was a link is one again.
+    let world = nested();
+    outside(&world, "cd sub/nested; mv .git/objects o; ln -s ../o .git/objects");
+    inside(&world, ["-w", "."], "cd sub/nested; git commit -q --allow-empty -m two").done().is(0, "", "");
+    let done = inside(&world, ["-w", "."], "cd sub/nested; mv o p; ln -sfn ../p .git/objects; mkdir o").done().code(0);
+    done.stderr_has("'objects' is the link again that it was");
+    assert_eq!(
+        outside(&world, "cd sub/nested; readlink .git/objects; rmdir o; mv p o; git log --format=%s"),
+        "../o\ntwo\none\n"
+    );
 }
 
 /// One that is not whole at the start, as a run that was killed may have left it.

@@ -32,6 +32,7 @@ mod forgery;
 mod fuzz;
 mod git;
 mod git_given;
+mod git_links;
 mod git_made;
 mod git_named;
 mod git_taken;

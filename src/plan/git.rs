@@ -10,6 +10,7 @@ mod given;
 mod named;
 mod settings;
 mod shut;
+pub mod strays;
 pub mod whole;
 
 use std::fs::{self, File};
@@ -164,6 +165,7 @@ impl Builder<'_> {
         if !self.opens(directory)? {
             return Ok(());
         }
+        self.links_in(directory);
         self.obeyed(directory, OBEYED)?;
         self.hook_links(&hooks)?;
         // What is no repository yet may become one.
@@ -183,7 +185,8 @@ impl Builder<'_> {
     /// Warns of a file that leads git away from a git directory of its own, as git never makes one.
     fn tell_of_common(&mut self, directory: &Path) {
         let file = directory.join(COMMON);
-        if is_missing(&file) || !self.view.shows(directory) {
+        // Where one cannot look, nothing is known to be there.
+        if fs::symlink_metadata(&file).is_err() || !self.view.shows(directory) {
             return;
         }
         let elsewhere = common_directory(directory);

@@ -3,17 +3,19 @@
 //!
 //! Never goes through a link. What is in the way gets another name.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, lchown};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, lchown, symlink};
 use std::path::Path;
 
 use nix::unistd::geteuid;
 
-use super::traces::{FLAGS, Held, enter, normal, through};
+use super::traces::Held;
 use crate::plan::Plan;
-use crate::plan::git::whole::{PARTS, head, is_open, is_recognised};
+use crate::plan::git::whole::{self, Around, PARTS, Whole, head, is_acceptable, is_open};
+use crate::sys::at::{enter, open, through};
 use crate::sys::process::describe;
 
 /// After the end of everything inside, and after what leads git elsewhere has been moved aside.
@@ -30,8 +32,13 @@ pub fn mend(plan: &Plan) {
             Err(error) => tracing::warn!("'{}' cannot be opened again: {}", at.display(), describe(&error)),
         }
     }
-    for (directory, head) in &plan.recognised.heads {
-        match restore(directory, head) {
+    let mut damaged = BTreeSet::new();
+    for (directory, whole) in &plan.recognised.whole {
+        let restored = restore(plan, directory, whole);
+        if !restored.as_ref().is_ok_and(Vec::is_empty) {
+            damaged.insert(directory.as_path());
+        }
+        match restored {
             Ok(made) if made.is_empty() => {}
             Ok(made) => tracing::warn!(
                 "'{}' was damaged during the run, so that git on the host would have passed over it and obeyed another repository: {}",
@@ -46,8 +53,9 @@ pub fn mend(plan: &Plan) {
             ),
         }
     }
-    for place in &plan.recognised.around {
-        match unmake(place) {
+    for (place, around) in &plan.recognised.around {
+        let damaged = !around.whole || damaged.contains(place.join(".git").as_path());
+        match unmake(place, *around, damaged) {
             Ok(None) => {}
             Ok(Some(how)) => tracing::warn!(
                 "'{}' became a git directory during the run, which git on the host would obey where '.git' is damaged: its 'HEAD' is now {how}",
@@ -64,14 +72,8 @@ pub fn mend(plan: &Plan) {
 }
 
 /// Whether the host has removed or replaced it: while the command ran it kept its name.
-fn is_gone(error: &io::Error) -> bool {
+pub(super) fn is_gone(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
-}
-
-/// The directory at the absolute `path`, if there is no link on the way to it.
-fn open(path: &Path) -> io::Result<File> {
-    let root = OpenOptions::new().read(true).custom_flags(FLAGS.bits()).open("/")?;
-    normal(path).try_fold(root, |directory, part| enter(&directory, part))
 }
 
 /// Gives its owner back what a directory has lost of `mode`; whether that was needed.
@@ -86,34 +88,52 @@ fn open_again(path: &Path, mode: u32) -> io::Result<bool> {
 }
 
 /// Makes `directory` a git directory again; says what was done.
-fn restore(directory: &Path, text: &[u8]) -> io::Result<Vec<String>> {
+fn restore(plan: &Plan, directory: &Path, whole: &Whole) -> io::Result<Vec<String>> {
     let mut done = Vec::new();
     let held = match open(directory) {
         Err(error) if is_gone(&error) => return Ok(done),
         held => held?,
     };
-    for name in PARTS {
-        if is_open(&through(&held).join(name)) {
+    for (name, was) in PARTS.into_iter().zip(&whole.parts) {
+        let now = whole::Part::at(&through(&held).join(name));
+        // A link can lead somewhere else to whoever asks next.
+        let other = matches!(now, Some(whole::Part::Link(_))) && now.as_ref() != Some(was);
+        if is_open(&through(&held).join(name)) && !other {
             continue;
         }
         let part = Part::of(&held, name)?;
-        if fs::symlink_metadata(&part.held.path).is_ok_and(|data| data.is_dir()) {
+        if matches!(now, Some(whole::Part::Directory(..))) {
             let inner = enter(&held, OsStr::new(name))?;
             let mode = inner.metadata()?.mode() & 0o7777 | 0o700;
             fs::set_permissions(through(&inner), Permissions::from_mode(mode))?;
             done.push(format!("'{name}' is open again"));
             continue;
         }
+        let moved = moved(plan, &part.held.path, was);
         let aside = part.move_aside()?;
-        fs::create_dir(&part.held.path)?;
+        if let Some(place) = moved {
+            place.rename_to(&held, OsStr::new(name))?;
+            done.push(format!("'{name}' is back in its place{aside}"));
+            continue;
+        }
+        match was {
+            // One that is what it was leads to nothing.
+            whole::Part::Link(text) if now.as_ref() != Some(was) => {
+                symlink(text, &part.held.path)?;
+                done.push(format!("'{name}' is the link again that it was{aside}"));
+            }
+            whole::Part::Directory(..) | whole::Part::Link(_) => {
+                fs::create_dir(&part.held.path)?;
+                done.push(format!("'{name}' is made anew{aside}"));
+            }
+        }
         part.give_to_owner()?;
-        done.push(format!("'{name}' is made anew{aside}"));
     }
     if head(&through(&held)).is_none() {
         let part = Part::of(&held, "HEAD")?;
         let aside = part.move_aside()?;
         let file = OpenOptions::new().write(true).create_new(true).mode(0o666).open(&part.held.path);
-        if let Err(error) = file.and_then(|mut file| file.write_all(text)) {
+        if let Err(error) = file.and_then(|mut file| file.write_all(&whole.head)) {
             // One that says half of it could name something else.
             drop(fs::remove_file(&part.held.path));
             return Err(error);
@@ -155,10 +175,19 @@ impl Part {
     }
 }
 
-/// Makes a directory no git directory; says how, if it was one.
-fn unmake(place: &Path) -> io::Result<Option<String>> {
+/// The directory that was `part` and to which the link in its place leads, where the command could have moved it.
+fn moved(plan: &Plan, link: &Path, part: &whole::Part) -> Option<Held> {
+    let place = fs::canonicalize(link).ok()?;
+    let granted = plan.writable().any(|grant| place != grant && place.starts_with(grant));
+    let held = Held::of(&place).ok().filter(|_| granted)?;
+    (whole::Part::at(&held.path).as_ref() == Some(part)).then_some(held)
+}
+
+/// Makes a directory no git directory; says how, if it has become one.
+fn unmake(place: &Path, around: Around, damaged: bool) -> io::Result<Option<String>> {
     let held = open(place)?;
-    if !is_recognised(&through(&held)) {
+    // Where git reads `.git` it reads no other, and what was there before is somebody's.
+    if !is_acceptable(&through(&held), damaged) || around.acceptable && !damaged {
         return Ok(None);
     }
     let name = Held::in_directory(held, OsStr::new("HEAD"));

@@ -14,6 +14,7 @@ pub mod outer;
 pub mod output;
 pub mod rlimits;
 pub mod strace;
+pub mod strays;
 pub mod supervise;
 pub mod terminal;
 pub mod traces;

@@ -23,7 +23,7 @@ use super::strace::Strace;
 use super::supervise::{self, Messages, Purpose, Started};
 use super::terminal::Terminal;
 use super::trial::Trial;
-use super::{mend, traces};
+use super::{mend, strays, traces};
 use crate::host::Host;
 use crate::launch::{self, Command, Launch, Word};
 use crate::plan::Plan;
@@ -73,6 +73,7 @@ pub fn run(plan: &Plan, launch: &Launch, host: &Host, mode: Mode) -> (Outcome, A
     } else {
         traces::take_away(plan);
         mend::mend(plan);
+        strays::take_away(plan);
         traces::tell(plan);
     }
     (outcome, account)

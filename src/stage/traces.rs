@@ -3,18 +3,16 @@
 //! Never goes through a link: whoever made what is to be removed may have put one on the way to something else.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File, OpenOptions, Permissions};
+use std::fs::{self, File, Permissions};
 use std::io::{self, Read};
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
-use std::path::{Component, Path, PathBuf};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
 
-use nix::fcntl::{OFlag, openat};
-use nix::sys::stat::Mode;
 use nix::unistd::geteuid;
 
 use crate::plan::view::FileKind;
 use crate::plan::{Absent, Plan};
+use crate::sys::at::{enter, normal, open, through};
 
 /// Removes the empty files that `bwrap` makes where a name to hide has gone and its directory can be written: the host shall
 /// not keep them. The mask on such a file goes with it.
@@ -40,37 +38,16 @@ pub(super) struct Held {
 
 impl Held {
     /// The file at the absolute `path`, if there is no link on the way to it.
-    fn of(path: &Path) -> io::Result<Self> {
+    pub(super) fn of(path: &Path) -> io::Result<Self> {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
             return Err(io::ErrorKind::InvalidInput.into());
         };
-        let root = OpenOptions::new().read(true).custom_flags(FLAGS.bits()).open("/")?;
-        let directory = normal(parent).try_fold(root, |directory, part| enter(&directory, part))?;
-        Ok(Self::in_directory(directory, name))
+        Ok(Self::in_directory(open(parent)?, name))
     }
 
     pub(super) fn in_directory(directory: File, name: &OsStr) -> Self {
         Self { path: through(&directory).join(name), directory }
     }
-}
-
-pub(super) const FLAGS: OFlag =
-    OFlag::O_PATH.union(OFlag::O_DIRECTORY).union(OFlag::O_NOFOLLOW).union(OFlag::O_CLOEXEC);
-
-pub(super) fn normal(path: &Path) -> impl Iterator<Item = &OsStr> {
-    path.components().filter_map(|part| match part {
-        Component::Normal(part) => Some(part),
-        Component::Prefix(_) | Component::RootDir | Component::CurDir | Component::ParentDir => None,
-    })
-}
-
-pub(super) fn enter(directory: &File, part: &OsStr) -> io::Result<File> {
-    Ok(openat(directory, part, FLAGS, Mode::empty()).map(File::from)?)
-}
-
-/// A path that leads to an open file, and nowhere else.
-pub(super) fn through(file: &File) -> PathBuf {
-    Path::new("/proc/self/fd").join(file.as_raw_fd().to_string())
 }
 
 /// A directory on the way to what must not be there.
@@ -127,7 +104,7 @@ fn move_aside(plan: &Plan, absent: &Absent) -> io::Result<Option<Made>> {
     let path = absent.directory.join(&absent.name);
     let mut opened = Opened { plan, directories: Vec::new() };
     let mut at = PathBuf::from("/");
-    let mut directory = OpenOptions::new().read(true).custom_flags(FLAGS.bits()).open("/")?;
+    let mut directory = open(Path::new("/"))?;
     for part in normal(&path) {
         let next = at.join(part);
         let before = (at == absent.directory).then_some(absent.mode);
@@ -160,11 +137,21 @@ fn move_aside(plan: &Plan, absent: &Absent) -> io::Result<Option<Made>> {
 impl Held {
     /// Gives it a name that git does not know, and says which. No name that somebody could foresee and take, nor a long one.
     pub(super) fn rename(&self, name: &OsStr) -> io::Result<PathBuf> {
+        self.rename_into(&self.directory, name)
+    }
+
+    /// Gives it the name `name` in a directory.
+    pub(super) fn rename_to(&self, directory: &File, name: &OsStr) -> io::Result<()> {
+        fs::rename(&self.path, through(directory).join(name))
+    }
+
+    /// As [`Self::rename`], in another directory.
+    pub(super) fn rename_into(&self, directory: &File, name: &OsStr) -> io::Result<PathBuf> {
         let mut random = [0_u8; 8];
         File::open("/dev/urandom")?.read_exact(&mut random)?;
         let mut new = if name.len() <= LONG { name.to_owned() } else { OsString::new() };
-        new.push(format!(".sandbox-run-{}", u64::from_ne_bytes(random)));
-        fs::rename(&self.path, through(&self.directory).join(&new))?;
+        new.push(format!("{ASIDE}{}", u64::from_ne_bytes(random)));
+        fs::rename(&self.path, through(directory).join(&new))?;
         Ok(new.into())
     }
 
@@ -188,6 +175,15 @@ impl Held {
         }
         Ok("closed to everybody")
     }
+}
+
+/// What comes before the number in a name that we give.
+const ASIDE: &str = ".sandbox-run-";
+
+/// Whether a name is one that we give.
+pub(super) fn is_aside(name: &OsStr) -> bool {
+    let number = name.to_str().and_then(|name| name.rsplit_once(ASIDE)).map(|(_, number)| number);
+    number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// Longer names are not kept as a part of the new one: most file systems end at 255 bytes, some at 143.

@@ -4,6 +4,7 @@
 #![allow(unsafe_code)]
 
 pub mod acl;
+pub mod at;
 pub mod fd;
 pub mod filter;
 pub mod group;

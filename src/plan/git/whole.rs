@@ -1,33 +1,78 @@
 //! What git asks of a directory before it takes it for a git directory: where it is not content it goes on to the next one, which
 //! may be anybody's. Remembers how that was before the run. Reads the host's files, changes none.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
-use std::io::Read;
+use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use nix::unistd::{AccessFlags, access, geteuid};
 
 use super::super::build::Builder;
-use super::{REPOSITORY, is_missing, looks_like_git_directory};
+use super::strays::Known;
+use super::{COMMON, REPOSITORY, is_missing, looks_like_git_directory};
 
 /// Directories that git looks for beside `HEAD`.
 pub const PARTS: [&str; 2] = ["objects", "refs"];
 
-/// More of `HEAD` is not kept: git reads no more than 255 bytes to know it for one.
-const HEAD_LENGTH: u64 = 4096;
+/// git reads no more of `HEAD` to know it for one.
+const HEAD_READ: usize = 255;
+
+/// More of it is not kept.
+const HEAD_KEPT: u64 = 4096;
 
 /// What lets git recognise the repositories in write grants, as it was before the run.
 #[derive(Clone, Debug, Default)]
 pub struct Recognised {
-    /// Git directories, absolute and without links, with what their `HEAD` says.
-    pub heads: BTreeMap<PathBuf, Vec<u8>>,
+    /// Git directories, absolute and without links.
+    pub whole: BTreeMap<PathBuf, Whole>,
     /// Directories on the way to them that the command can close, with their permission bits.
     pub ways: BTreeMap<PathBuf, u32>,
     /// Directories around a `.git`, themselves none.
-    pub around: BTreeSet<PathBuf>,
+    pub around: BTreeMap<PathBuf, Around>,
+    /// Links in git directories that can be written.
+    pub links: BTreeMap<PathBuf, Known>,
+}
+
+/// A git directory as git takes it.
+#[derive(Clone, Debug)]
+pub struct Whole {
+    /// What its `HEAD` says.
+    pub head: Vec<u8>,
+    /// What the [`PARTS`] are.
+    pub parts: [Part; 2],
+}
+
+/// What has the name of a part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// With its device and inode.
+    Directory(u64, u64),
+    /// With its text.
+    Link(PathBuf),
+}
+
+impl Part {
+    /// What has the name `path` now; `None` when it can be no part.
+    #[must_use]
+    pub fn at(path: &Path) -> Option<Self> {
+        let data = fs::symlink_metadata(path).ok()?;
+        if data.is_symlink() {
+            return fs::read_link(path).ok().map(Self::Link);
+        }
+        data.is_dir().then(|| Self::Directory(data.dev(), data.ino()))
+    }
+}
+
+/// The place of a `.git`.
+#[derive(Clone, Copy, Debug)]
+pub struct Around {
+    /// Whether some git may already take it for a git directory.
+    pub acceptable: bool,
+    /// Whether its `.git` is whole.
+    pub whole: bool,
 }
 
 /// What the `HEAD` of a git directory says, where git accepts it.
@@ -37,19 +82,36 @@ pub fn head(directory: &Path) -> Option<Vec<u8>> {
     let data = fs::symlink_metadata(&path).ok()?;
     if data.is_symlink() {
         let branch = fs::read_link(&path).ok()?;
-        let branch = branch.as_os_str().as_bytes();
-        return branch.starts_with(b"refs/").then(|| [b"ref: ", branch, b"\n"].concat());
+        return is_branch(&branch).then(|| [b"ref: ", branch.as_os_str().as_bytes(), b"\n"].concat());
     }
     // A FIFO would keep us. Root is above permissions, and may not be the only one who uses it.
     if !data.is_file() || data.mode() & 0o400 == 0 {
         return None;
     }
-    let file = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(&path).ok()?;
+    content(&path).ok().filter(|text| is_head(text))
+}
+
+/// Whether the text of a link is git's old form of a `HEAD`.
+#[must_use]
+pub fn is_branch(text: &Path) -> bool {
+    text.as_os_str().as_bytes().starts_with(b"refs/") && !text.components().any(|part| part == Component::ParentDir)
+}
+
+fn content(path: &Path) -> io::Result<Vec<u8>> {
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)?;
     let mut text = Vec::new();
-    file.take(HEAD_LENGTH).read_to_end(&mut text).ok()?;
-    let branch = text.strip_prefix(b"ref:").is_some_and(|branch| branch.trim_ascii_start().starts_with(b"refs/"));
+    file.take(HEAD_KEPT).read_to_end(&mut text)?;
+    Ok(text)
+}
+
+fn is_head(text: &[u8]) -> bool {
+    let text = &text[..text.len().min(HEAD_READ)];
+    let name = |text: &[u8]| {
+        let start = text.iter().position(|byte| !b" \t\n\r".contains(byte));
+        start.is_some_and(|start| text[start..].starts_with(b"refs/"))
+    };
     let commit = text.len() >= 40 && text[..40].iter().all(u8::is_ascii_hexdigit);
-    (branch || commit).then_some(text)
+    commit || text.strip_prefix(b"ref:").is_some_and(name)
 }
 
 /// Whether names in the directory `path` can be reached, as far as its owner and we are concerned.
@@ -65,6 +127,23 @@ pub fn is_recognised(directory: &Path) -> bool {
     PARTS.iter().all(|name| is_open(&directory.join(name))) && head(directory).is_some()
 }
 
+/// Whether some git may take `directory` for a git directory. To git a part is what can be executed, root is above permissions,
+/// and the parts are elsewhere where a `commondir` says so. `any_head`: others do not read `HEAD`.
+#[must_use]
+pub fn is_acceptable(directory: &Path, any_head: bool) -> bool {
+    let has = |name: &str| fs::symlink_metadata(directory.join(name)).is_ok();
+    if !has(COMMON) && !PARTS.iter().all(|name| has(name)) {
+        return false;
+    }
+    let path = directory.join("HEAD");
+    let Ok(data) = fs::symlink_metadata(&path) else { return false };
+    if data.is_symlink() {
+        return any_head || fs::read_link(&path).is_ok_and(|text| text.as_os_str().as_bytes().starts_with(b"refs/"));
+    }
+    // What we cannot read others may.
+    data.is_file() && (any_head || content(&path).map_or(true, |text| is_head(&text)))
+}
+
 impl Builder<'_> {
     /// Remembers what lets git recognise `directory`, where the command can change that.
     pub(super) fn recognise(&mut self, directory: &Path) {
@@ -74,8 +153,9 @@ impl Builder<'_> {
         }
         if is_recognised(directory)
             && let Some(head) = head(directory)
+            && let [Some(objects), Some(refs)] = PARTS.map(|name| Part::at(&directory.join(name)))
         {
-            self.recognised.heads.insert(directory.to_owned(), head);
+            self.recognised.whole.insert(directory.to_owned(), Whole { head, parts: [objects, refs] });
             self.way_to(directory);
         }
     }
@@ -87,10 +167,12 @@ impl Builder<'_> {
         if !parts || !self.view.writable(place) {
             return;
         }
+        let whole = is_recognised(dot_git);
         if !is_recognised(place) {
-            self.recognised.around.insert(place.to_owned());
+            let around = Around { acceptable: is_acceptable(place, false), whole };
+            self.recognised.around.insert(place.to_owned(), around);
         }
-        if self.view.writable(dot_git) && looks_like_git_directory(dot_git) && !is_recognised(dot_git) {
+        if self.view.writable(dot_git) && !whole && looks_like_git_directory(dot_git) {
             self.warnings.push(format!(
                 "'{}' is no whole repository (HEAD, objects and refs make one), so git on the host passes over it and obeys the next \
                  one that it finds: perhaps a command has damaged it in a run that was killed",
