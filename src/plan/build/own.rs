@@ -50,7 +50,10 @@ impl Builder<'_> {
         if !closed::is_absence(&error) {
             // Whoever has closed it may open it again.
             self.keep(&found.end, FileKind::of(&found.metadata));
-        } else if let Ok(rest) = path.strip_prefix(above) {
+        } else if let Ok(rest) = path.strip_prefix(above)
+            // A link that leads nowhere is there, and the user's.
+            && rest.iter().next().is_some_and(|name| fs::symlink_metadata(found.end.join(name)).is_err())
+        {
             self.keep_missing(&found.end, &[rest], "a later run of sandbox-run");
         }
         false

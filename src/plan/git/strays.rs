@@ -64,16 +64,16 @@ impl Level {
         match (self, name) {
             (Self::Flat, _) | (Self::Top, "hooks") => None,
             (Self::Top, "objects") => Some((0, Self::Objects)),
-            (Self::Top, "modules") => Some((0, Self::Modules)),
-            (Self::Top, "info" | "refs" | "worktrees") => Some((0, Self::Deep)),
+            (Self::Top, "modules") | (Self::Modules, _) => Some((0, Self::Modules)),
+            (Self::Top, "info" | "refs" | "worktrees") | (Self::Objects, "info") | (Self::Deep, _) => {
+                Some((0, Self::Deep))
+            }
             (Self::Top, "logs") => Some((1, Self::Deep)),
             // What others keep there can be large.
             (Self::Top, "lfs" | "annex") => Some((2, Self::Flat)),
             (Self::Top, _) => Some((3, Self::Deep)),
-            (Self::Deep, _) | (Self::Objects, "info") => Some((0, Self::Deep)),
             (Self::Objects, "pack") => Some((0, Self::Flat)),
             (Self::Objects, _) => None,
-            (Self::Modules, _) => Some((0, Self::Modules)),
         }
     }
 }
