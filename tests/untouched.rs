@@ -22,8 +22,9 @@ fn world() -> World {
         world.write(&format!("w/{name}"), "s3cret\n");
     }
     for name in ["HEAD", "config", "hooks/pre-commit", "objects/x", "refs/x"] {
-        world.write(&format!("w/.git/{name}"), "host\n");
-        world.write(&format!("w/sub/repo/.git/{name}"), "host\n");
+        let text = if name == "HEAD" { "ref: refs/heads/main\n" } else { "host\n" };
+        world.write(&format!("w/.git/{name}"), text);
+        world.write(&format!("w/sub/repo/.git/{name}"), text);
     }
     world.write("home/.netrc", "s3cret\n");
     world.write("o/errors", "");
