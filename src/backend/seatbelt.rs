@@ -3,7 +3,7 @@
 //! Pure text, the same on every system, so that it is tested where there is no Mac; none of it was tried on one. Nothing is
 //! mounted: a file is hidden by denial, and what is to be private is a directory of the run with variables that lead there.
 //!
-//! Denials come after all that they touch, and except what they do not mean: see [`regions`].
+//! Denials come after all that they touch, and except what they do not mean: see `regions`.
 
 mod regions;
 mod services;
