@@ -8,18 +8,9 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use crate::harness::World;
+use crate::precedence::State;
 
 const RULES: [&str; 5] = ["", "-r", "-w", "--mask", "--protect"];
-
-/// What a path is to the target.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum State {
-    /// Nothing shows it and nothing hides it.
-    Absent,
-    Masked,
-    Read,
-    Write,
-}
 
 use State::{Absent, Masked, Read, Write};
 

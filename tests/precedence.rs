@@ -14,7 +14,8 @@ const TIES: [Rules; 11] = ["", "r", "w", "m", "p", "rw", "rm", "wm", "rp", "wp",
 
 /// What a path is to the target.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum State {
+pub enum State {
+    /// Nothing shows it and nothing hides it.
     Absent,
     Masked,
     Read,

@@ -80,7 +80,7 @@ pub fn canonical(path: &str) -> String {
     path.strip_prefix("/var/").map_or(path.to_owned(), |rest| format!("/private/var/{rest}"))
 }
 
-const SCRATCH: &str = "/private/tmp/sandbox-run-XXXXXXXXXXXXXXXX";
+const SCRATCH: &str = "/private/tmp/sandbox-run-{run}";
 
 /// What every profile gives, and what none does without having been asked.
 const ALWAYS: &[(&str, &str)] = &[
@@ -104,10 +104,10 @@ const ALWAYS: &[(&str, &str)] = &[
     ("/private/tmp", "m"),
     ("/private/tmp/other", "m"),
     (SCRATCH, "m"),
-    ("/private/tmp/sandbox-run-XXXXXXXXXXXXXXXX/profile", "m"),
-    ("/private/tmp/sandbox-run-XXXXXXXXXXXXXXXX/tmp", "mrxwcb"),
-    ("/private/tmp/sandbox-run-XXXXXXXXXXXXXXXX/tmp/x", "mrxwucb"),
-    ("/private/tmp/sandbox-run-XXXXXXXXXXXXXXXX/home/x", "mrxwucb"),
+    ("/private/tmp/sandbox-run-{run}/profile", "m"),
+    ("/private/tmp/sandbox-run-{run}/tmp", "mrxwcb"),
+    ("/private/tmp/sandbox-run-{run}/tmp/x", "mrxwucb"),
+    ("/private/tmp/sandbox-run-{run}/home/x", "mrxwucb"),
     ("/private/var/folders/aa/bb/T/x", "m"),
     ("/private/var/folders/aa/bb/C/com.apple.dyld/x", "mrx"),
     ("/private/var/folders/aa/bb/C/com.apple.dyldx", "m"),

@@ -123,12 +123,12 @@ pub const RESOLVER: &str = "/private/var/run/mDNSResponder";
 /// Where the private directories of runs are. Short, since the path of a Unix socket has at most 103 bytes.
 pub const SCRATCH: &str = "/private/tmp";
 
-/// The private directory of one run, known by `number`; without one nothing is started.
+/// The private directory of one run, known by `number`; without one nothing is started, and what is printed has a mark in its place.
 #[must_use]
 pub fn scratch(number: Option<u64>) -> PathBuf {
     let name = match number {
         Some(number) => format!("sandbox-run-{number:016x}"),
-        None => "sandbox-run-XXXXXXXXXXXXXXXX".to_owned(),
+        None => "sandbox-run-{run}".to_owned(),
     };
     Path::new(SCRATCH).join(name)
 }
@@ -192,6 +192,6 @@ mod tests {
     fn runs_have_directories_of_their_own() {
         assert_ne!(scratch(Some(1)), scratch(Some(2)));
         assert!(scratch(Some(u64::MAX)).as_os_str().len() < 103 - 50, "room for the name of a socket");
-        assert_eq!(scratch(None), Path::new("/private/tmp/sandbox-run-XXXXXXXXXXXXXXXX"));
+        assert_eq!(scratch(None), Path::new("/private/tmp/sandbox-run-{run}"));
     }
 }
