@@ -109,14 +109,18 @@ fn links_are_found_at_every_level() {
     let now = world.snapshot();
     assert!(before.keys().all(|path| now.contains_key(path)));
     outside(&world, "git gc -q; git fsck --no-progress; git status; git worktree prune; git worktree list");
-    // Closed.
-    for mode in ["000", "300", "600"] {
-        let world = clone();
-        let script = format!("mkdir .git/x; ln -s /nowhere .git/x/y; chmod {mode} .git/x");
-        let done = inside(&world, ["-w", "."], &script).done().code(0).stderr_has("and is now '.y.sandbox-run-");
-        let closed = usize::from(!crate::harness::is_root());
-        assert_eq!(done.stderr.matches("is open again").count(), closed, "{mode}: {}", done.stderr);
-        assert_eq!(links(&world).len(), 1);
+    // Closed, and the git directory as well.
+    for mode in ["000", "300", "600", "555", "111"] {
+        for top in ["755", "555"] {
+            let world = clone();
+            let script = format!("mkdir .git/x; ln -s /nowhere .git/x/y; chmod {mode} .git/x; chmod {top} .git");
+            let done = inside(&world, ["-w", "."], &script).done().code(0).stderr_has("and is now '.y.sandbox-run-");
+            // What can be looked at stays closed.
+            let closed = usize::from(!crate::harness::is_root() && mode != "555");
+            assert_eq!(done.stderr.matches("is open again").count(), closed, "{mode}: {}", done.stderr);
+            assert_eq!(links(&world).len(), 1);
+            outside(&world, &format!("test $(stat -c %a .git) = {top} && chmod -R u+rwX ."));
+        }
     }
     // Many are told of in few lines.
     let world = clone();

@@ -121,6 +121,33 @@ fn nor_what_is_above_it() {
     assert_eq!(fs::metadata(world.path("w/sub")).unwrap().permissions().mode() & 0o777, 0o700);
 }
 
+/// What the command closes to its owner is mended all the same, and stays as closed as git can bear.
+#[test]
+fn nor_in_closed_directories() {
+    for damage in DAMAGE {
+        for mode in ["555", "111", "0"] {
+            let world = nested();
+            let script = format!("{EVIL}; {damage}; chmod {mode} .git .");
+            not_taken(&world, &["-w", "."], "sub/nested", &script);
+            for path in ["w/sub/nested", "w/sub/nested/.git"] {
+                let now = fs::metadata(world.path(path)).unwrap().permissions().mode() & 0o777;
+                assert!(is_root() || now & 0o100 != 0, "{damage}, {mode}: {path} {now:o}");
+                // What can be listed needs no more.
+                let kept = mode == "555" && damage != "chmod 0 .git";
+                assert!(!kept || now == 0o555, "{damage}, {mode}: {path} {now:o}");
+            }
+            assert_eq!(outside(&world, "chmod -R u+rwX . && cd sub/nested && git rev-parse --git-dir"), ".git\n");
+        }
+    }
+    // A part that is closed itself, and out of a closed directory.
+    let world = nested();
+    let script = "cd sub/nested/.git; mkdir d; mv objects d/o; chmod 555 d/o d; ln -s d/o objects; chmod 555 .";
+    inside(&world, ["-w", "."], script).done().code(0).stderr_has("'objects' is back in its place");
+    outside(&world, "chmod -R u+rwX . && cd sub/nested && rmdir .git/d && git log -1");
+    // The control.
+    taken(&nested(), "sub/nested", &format!("{EVIL}; {}; chmod 555 .git .", DAMAGE[0]));
+}
+
 /// The parts can be made in different runs.
 #[test]
 fn nor_what_was_prepared_in_an_earlier_run() {

@@ -12,7 +12,7 @@ use std::path::Path;
 
 use nix::unistd::geteuid;
 
-use super::traces::Held;
+use super::held::{Held, let_in};
 use crate::plan::Plan;
 use crate::plan::git::whole::{self, Around, PARTS, Whole, head, is_acceptable, is_open};
 use crate::sys::at::{enter, open, through};
@@ -34,7 +34,7 @@ pub fn mend(plan: &Plan) {
     }
     let mut damaged = BTreeSet::new();
     for (directory, whole) in &plan.recognised.whole {
-        let restored = restore(plan, directory, whole);
+        let restored = mended(plan, directory, whole);
         if !restored.as_ref().is_ok_and(Vec::is_empty) {
             damaged.insert(directory.as_path());
         }
@@ -88,22 +88,26 @@ fn open_again(path: &Path, mode: u32) -> io::Result<bool> {
 }
 
 /// Makes `directory` a git directory again; says what was done.
-fn restore(plan: &Plan, directory: &Path, whole: &Whole) -> io::Result<Vec<String>> {
-    let mut done = Vec::new();
+fn mended(plan: &Plan, directory: &Path, whole: &Whole) -> io::Result<Vec<String>> {
     let held = match open(directory) {
-        Err(error) if is_gone(&error) => return Ok(done),
+        Err(error) if is_gone(&error) => return Ok(Vec::new()),
         held => held?,
     };
+    let mut done = Vec::new();
+    let_in(&held, None, || restore(plan, &held, whole, &mut done)).map(|()| done)
+}
+
+fn restore(plan: &Plan, held: &File, whole: &Whole, done: &mut Vec<String>) -> io::Result<()> {
     for (name, was) in PARTS.into_iter().zip(&whole.parts) {
-        let now = whole::Part::at(&through(&held).join(name));
+        let now = whole::Part::at(&through(held).join(name));
         // A link can lead somewhere else to whoever asks next.
         let other = matches!(now, Some(whole::Part::Link(_))) && now.as_ref() != Some(was);
-        if is_open(&through(&held).join(name)) && !other {
+        if is_open(&through(held).join(name)) && !other {
             continue;
         }
-        let part = Part::of(&held, name)?;
+        let part = Part::of(held, name)?;
         if matches!(now, Some(whole::Part::Directory(..))) {
-            let inner = enter(&held, OsStr::new(name))?;
+            let inner = enter(held, OsStr::new(name))?;
             let mode = inner.metadata()?.mode() & 0o7777 | 0o700;
             fs::set_permissions(through(&inner), Permissions::from_mode(mode))?;
             done.push(format!("'{name}' is open again"));
@@ -112,7 +116,7 @@ fn restore(plan: &Plan, directory: &Path, whole: &Whole) -> io::Result<Vec<Strin
         let moved = moved(plan, &part.held.path, was);
         let aside = part.move_aside()?;
         if let Some(place) = moved {
-            place.rename_to(&held, OsStr::new(name))?;
+            place.rename_to(held, OsStr::new(name))?;
             done.push(format!("'{name}' is back in its place{aside}"));
             continue;
         }
@@ -129,8 +133,8 @@ fn restore(plan: &Plan, directory: &Path, whole: &Whole) -> io::Result<Vec<Strin
         }
         part.give_to_owner()?;
     }
-    if head(&through(&held)).is_none() {
-        let part = Part::of(&held, "HEAD")?;
+    if head(&through(held)).is_none() {
+        let part = Part::of(held, "HEAD")?;
         let aside = part.move_aside()?;
         let file = OpenOptions::new().write(true).create_new(true).mode(0o666).open(&part.held.path);
         if let Err(error) = file.and_then(|mut file| file.write_all(&whole.head)) {
@@ -141,7 +145,7 @@ fn restore(plan: &Plan, directory: &Path, whole: &Whole) -> io::Result<Vec<Strin
         part.give_to_owner()?;
         done.push(format!("'HEAD' says again what it said before{aside}"));
     }
-    Ok(done)
+    Ok(())
 }
 
 /// A name in a git directory.
@@ -163,6 +167,8 @@ impl Part {
         match self.held.rename(OsStr::new(self.name)) {
             Ok(new) => Ok(format!(" and what had the name is now '{}'", new.display())),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
+            // In a closed directory nothing has been done.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Err(error),
             // On a full disk a file makes room for the new one.
             Err(_) => self.held.disarm(OsStr::new(self.name)).map(|how| format!(" and what had the name is {how}")),
         }
@@ -191,9 +197,9 @@ fn unmake(place: &Path, around: Around, damaged: bool) -> io::Result<Option<Stri
         return Ok(None);
     }
     let name = Held::in_directory(held, OsStr::new("HEAD"));
-    match name.rename(OsStr::new("HEAD")) {
+    let_in(&name.directory, None, || match name.rename(OsStr::new("HEAD")) {
         Ok(new) => Ok(Some(format!("'{}'", new.display()))),
         // On a full disk.
         Err(_) => name.disarm(OsStr::new("HEAD")).map(|how| Some(how.to_owned())),
-    }
+    })
 }

@@ -5,6 +5,7 @@ pub mod cgroup;
 pub mod control;
 pub mod cover;
 pub mod handoff;
+mod held;
 pub mod inner;
 pub mod left;
 pub mod made;

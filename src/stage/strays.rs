@@ -3,14 +3,14 @@
 //!
 //! Never follows one.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs::{self, File, Permissions};
 use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Component, Path};
 
+use super::held::{Held, is_aside, let_in};
 use super::mend::is_gone;
-use super::traces::{Held, is_aside};
 use crate::plan::Plan;
 use crate::plan::git::strays::{AFTER, Known, Link, Look};
 use crate::plan::git::whole::is_branch;
@@ -113,10 +113,12 @@ fn move_aside(top: &File, link: &Link) -> io::Result<String> {
     let held = Held::in_directory(link.directory.try_clone()?, link.name);
     let mut hidden = OsString::from(".");
     hidden.push(link.name);
-    match held.rename_into(top, &hidden) {
+    // Either may be closed to its owner.
+    let moved = || let_in(top, None, || held.rename_into(top, &hidden));
+    match let_in(link.directory, None, moved) {
         Ok(new) => Ok(format!("'{}'", new.display())),
         // Its text has been said.
-        Err(_) => held.disarm(OsStr::new(link.name)).map(str::to_owned),
+        Err(_) => let_in(link.directory, None, || held.disarm(link.name)).map(str::to_owned),
     }
 }
 
