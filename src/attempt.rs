@@ -270,7 +270,7 @@ fn attempt(
         }
         let tried = std::mem::take(&mut account.tried);
         if let Some(denials) = account.denials.take() {
-            let Summary { denials, probes } = denials.summary(&plan, host);
+            let Summary { denials, probes } = denials.summary(&plan, policy, host);
             for denial in &denials {
                 log::wanted(denial);
             }

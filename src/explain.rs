@@ -28,6 +28,7 @@ use crate::policy::Policy;
 use crate::stage::trial::{Answer, Trial, identity};
 pub use decisions::decisions;
 use look::{Look, Thing, look};
+pub use rules::given;
 use rules::{Deciding, deciding};
 
 /// All answers.
@@ -436,7 +437,7 @@ impl Explained {
         let answer = |answer: Option<bool>| match answer {
             Some(true) => "yes",
             Some(false) => "no",
-            None => "not tried",
+            None => "not tried, since that alone can have effects",
         };
         if self.connectable.is_some() {
             say("connect", &answer(self.connectable));
@@ -457,7 +458,11 @@ impl Explained {
             say("hint", hint);
         }
         if let Some(Attempted { name, file, read, write }) = &self.tried {
-            let verdict = if self.agrees { "as planned" } else { "NOT as planned" };
+            let verdict = match (self.agrees, self.readable.or(self.connectable)) {
+                (false, _) => "NOT as planned",
+                (true, Some(_)) => "as planned",
+                (true, None) => "as planned, as far as it was tried",
+            };
             say("tried inside", &format!("{verdict} (name {name}, file {file}, read {read}, write {write})"));
         }
         lines

@@ -156,6 +156,8 @@ where
     fn format_event(&self, _: &FmtContext<'_, S, N>, mut out: Writer<'_>, event: &Event<'_>) -> fmt::Result {
         let word = match *event.metadata().level() {
             Level::ERROR => "",
+            // What was asked for needs no warning of it.
+            _ if event.metadata().target() == WANTED => "",
             Level::WARN => "warning: ",
             Level::INFO => "note: ",
             Level::DEBUG => "debug: ",

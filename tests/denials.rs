@@ -17,7 +17,7 @@ fn ready() -> bool {
 
 /// Lines of the list.
 fn denied(done: &Done) -> Vec<&str> {
-    done.stderr.lines().filter_map(|line| line.strip_prefix("sandbox-run: warning: denied: ")).collect()
+    done.stderr.lines().filter_map(|line| line.strip_prefix("sandbox-run: denied: ")).collect()
 }
 
 /// The only line that begins so.
@@ -191,7 +191,7 @@ fn the_list_is_there_when_nothing_else_is_said() {
     }
     let world = World::new();
     let secret = world.text("o/secret");
-    let expected = format!("sandbox-run: warning: denied: ENOENT open '{secret}' for read: -r {secret}\n");
+    let expected = format!("sandbox-run: denied: ENOENT open '{secret}' for read: -r {secret}\n");
     let done = world.run(["-q", "--trace", "--", "python3", "-c", &python(&[&format!("open('{secret}')")])]).done();
     done.is(0, "", &expected);
     let words = ["-q", "--log-format", "json", "--trace", "--", "cat", &secret];

@@ -45,10 +45,10 @@ fn options(line: &str) -> String {
 
 /// The lines of a profile, but for ancestors, which come of the other rules, and files of the machine: programs that the target and
 /// we are started by, and secrets that lie on it.
-fn profile<'a>(lines: impl Iterator<Item = &'a str>) -> String {
+fn profile(lines: &[&str], is_own: impl Fn(&str) -> bool) -> String {
     let mut kept: Vec<String> = Vec::new();
     let mut ancestors = false;
-    for line in lines {
+    for &line in lines {
         ancestors = line == "  ; ancestors" || (ancestors && !line.is_empty());
         let path = line.split('"').nth(1).unwrap_or_default();
         // A pattern of a path may stand for any.
@@ -60,7 +60,7 @@ fn profile<'a>(lines: impl Iterator<Item = &'a str>) -> String {
         let elsewhere = plain.strip_prefix("/private").unwrap_or(&plain).to_ascii_lowercase();
         let elsewhere = folded(&elsewhere);
         let of_machine = of_the_machine(&elsewhere) || elsewhere.starts_with("/usr/") || elsewhere == "/run";
-        if ancestors || (line.starts_with("    (") && !of_system && of_machine) {
+        if ancestors || is_own(line) || (line.starts_with("    (") && !of_system && of_machine) {
             // What it closed besides itself.
             let open = line.matches('(').count();
             let closed = line.matches(')').count();
@@ -96,12 +96,11 @@ fn normalised(world: &World, text: &str) -> String {
     if let Some((before, rules)) = text.split_once("\nprofile:\n") {
         // Where it stands among others depends on its name.
         let other = format!("/private{}", own.strip_prefix("/private").unwrap_or(own));
-        let named = |line: &&str| [own, &other].iter().any(|own| line.contains(&format!("(literal \"{own}\")")));
+        let named = |line: &str| [own, &other].iter().any(|own| line.contains(&format!("(literal \"{own}\")")));
         let rules: Vec<_> = rules.lines().collect();
-        let without: Vec<_> = rules.iter().copied().filter(|line| !named(line)).collect();
-        let others = rules.len() - without.len();
-        assert!(others == 1 || (others == 0 && text.contains("setting: read '/'")), "our own file is shown, once");
-        text = format!("{before}\nprofile:\n{}", profile(without.into_iter()));
+        let own = rules.iter().filter(|line| named(line)).count();
+        assert!(own == 1 || (own == 0 && text.contains("setting: read '/'")), "our own file is shown, once");
+        text = format!("{before}\nprofile:\n{}", profile(&rules, named));
     }
     for (name, sign) in [("w", "{w}"), ("o", "{o}"), ("home", "{home}")] {
         text = text.replace(&world.text(name), sign).replace(&world.text(name).to_lowercase(), sign);

@@ -21,7 +21,7 @@ fn has_strace() -> bool {
 
 /// Lines of the summary.
 fn denied(stderr: &str) -> Vec<&str> {
-    stderr.lines().filter_map(|line| line.strip_prefix("sandbox-run: warning: denied: ")).collect()
+    stderr.lines().filter_map(|line| line.strip_prefix("sandbox-run: denied: ")).collect()
 }
 
 #[test]
@@ -81,12 +81,20 @@ fn refused_writing_masks_and_protects() {
     for line in [
         format!("EROFS mkdir '{o}/dir' for write: -w {o}"),
         format!("EROFS open '{o}/secret' for write: -w {o}/secret"),
-        format!("EROFS open '{kept}' for write: '{kept}' is protected"),
+        format!("EROFS open '{kept}' for write: the protect of '{kept}' keeps it, leave that out"),
         format!("ENOENT open '{masked}/below' for read: the mask on '{masked}' hides it, leave that out"),
         format!("EROFS open '{odd}/x' for write: -w '{odd}'"),
     ] {
         assert!(told.contains(&line.as_str()), "{line}\n{told:?}\n{}", done.stderr);
     }
+    // What holds by itself is lifted by a grant, which says at what price.
+    world.dir("w/.git");
+    world.write("w/.git/config", "");
+    let options = ["--trace", "-w", ".", "--", "sh", "-c", "echo >>.git/config; true"];
+    let git = world.run(options).done().code(0);
+    let config = world.text("w/.git/config");
+    let lifts = format!("EROFS open '{config}' for write: -w {config} lifts the protection of '{config}'");
+    assert!(denied(&git.stderr).iter().any(|line| line.starts_with(&lifts)), "{lifts}\n{}", git.stderr);
     // Each remedy once: making the directory takes no other than making the file.
     assert_eq!(told.iter().filter(|line| line.ends_with(&format!(": -w {o}"))).count(), 1, "{told:?}");
     // What the files' own permissions refuse is theirs.
@@ -123,7 +131,7 @@ fn the_run_is_what_it_is_without() {
                 with.stderr
             );
             // The list is there with `-q`, too; what a shell of this machine looks for may be on it.
-            let listed = |line: &&str| !line.starts_with("sandbox-run: warning: denied: ");
+            let listed = |line: &&str| !line.starts_with("sandbox-run: denied: ");
             let rest: Vec<_> = with.stderr.lines().filter(listed).collect();
             assert_eq!(rest, without.stderr.lines().collect::<Vec<_>>(), "{options:?} {target:?}");
         }

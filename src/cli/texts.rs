@@ -201,7 +201,7 @@ pub(super) const TEXTS: &[Text] = &[
         id: "show-hidden",
         short: "Show the hidden NAME, 'all-but-secrets' or all ('*')",
         long: "Names that begin with a dot are hidden below the working directory and every grant, at any \
-            depth, except those of a default list: .git, .github, .gitignore, .venv, .vscode, .eslintrc and \
+            depth (an empty file or directory that cannot be written stands in the place), except those of a default list: .git, .github, .gitignore, .venv, .vscode, .eslintrc and \
             others that tools need and that hold no secret by custom (see sandbox-run(5)). This option \
             adds NAME to the list, wherever it occurs. 'all-but-secrets' shows every name but those of well-known \
             secrets (.env, .npmrc, .ssh, .aws and the like), for tools that keep state in names that nobody \

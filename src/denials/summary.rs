@@ -10,11 +10,12 @@ use std::path::{Path, PathBuf};
 use super::network::{self, Verdict};
 use super::probes::is_probe;
 use super::{Denials, Refusal, Want, Wish, danger, filter};
+use crate::explain::given;
 use crate::host::Host;
 use crate::plan::Plan;
 use crate::plan::links::walk;
 use crate::plan::view::{Own, Rule};
-use crate::policy::{Network, hidden};
+use crate::policy::{Network, Policy, hidden};
 use crate::seccomp::table::Answer;
 
 /// How many lines are told.
@@ -56,6 +57,8 @@ enum Remedy {
     Socket(PathBuf),
     /// All hidden names like this one, of which one is `place`.
     Show { name: String, place: PathBuf },
+    /// Lifting the protect of this path.
+    Protect(PathBuf),
     /// Nothing that is typed more: words.
     Words(String),
 }
@@ -63,11 +66,11 @@ enum Remedy {
 impl Denials {
     /// All of it in words.
     #[must_use]
-    pub fn summary(&self, plan: &Plan, host: &Host) -> Summary {
+    pub fn summary(&self, plan: &Plan, policy: &Policy, host: &Host) -> Summary {
         if !plan.backend.has_view() {
             return Summary::default();
         }
-        let mut lines = Lines { plan, host, told: BTreeSet::new(), remedies: BTreeSet::new() };
+        let mut lines = Lines { plan, policy, host, told: BTreeSet::new(), remedies: BTreeSet::new() };
         let mut probes = Vec::new();
         let mut reads = Vec::new();
         for (wish, refusal) in &self.found {
@@ -108,6 +111,7 @@ struct Read<'a> {
 /// Lines in the making.
 struct Lines<'a> {
     plan: &'a Plan,
+    policy: &'a Policy,
     host: &'a Host,
     told: BTreeSet<(Rank, String)>,
     remedies: BTreeSet<String>,
@@ -126,6 +130,13 @@ impl Lines<'_> {
     fn words(&self, remedy: &Remedy) -> String {
         let (words, place, write) = match remedy {
             Remedy::Words(words) => return words.clone(),
+            Remedy::Protect(place) if given(&Rule::Protect, place, self.plan, self.policy, self.host) => {
+                return format!("the protect of '{}' keeps it, leave that out", place.display());
+            }
+            Remedy::Protect(place) => {
+                let grant = written(place, self.plan, self.host);
+                (format!("-w {grant} lifts the protection of '{}'", place.display()), place, true)
+            }
             Remedy::Grant { place, write } => {
                 let letter = if *write { 'w' } else { 'r' };
                 (format!("-{letter} {}", written(place, self.plan, self.host)), place, *write)
@@ -297,7 +308,7 @@ fn remedy(wish: &Wish, error: &str, plan: &Plan) -> Option<Remedy> {
         return Some(remedy);
     }
     Some(match rules.decides(&place) {
-        Some((at, Rule::Protect)) if write => Remedy::Words(format!("'{}' is protected", at.display())),
+        Some((at, Rule::Protect)) if write => Remedy::Protect(at.to_owned()),
         _ => Remedy::Grant { place, write },
     })
 }

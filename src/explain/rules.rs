@@ -56,6 +56,12 @@ pub(super) fn deciding(plan: &Plan, policy: &Policy, host: &Host, path: &Path) -
     Deciding { rule: word, at: Some(at.display().to_string()), given, text }
 }
 
+/// Whether somebody asked for `rule` at `at`, and it does not hold by itself.
+#[must_use]
+pub fn given(rule: &Rule, at: &Path, plan: &Plan, policy: &Policy, host: &Host) -> bool {
+    !Asking { plan, policy, host }.given(rule, at).is_empty()
+}
+
 /// The word for machines and the text for people.
 pub(super) fn word(rule: &Rule) -> (&'static str, &'static str) {
     match rule {
