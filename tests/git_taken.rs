@@ -330,3 +330,20 @@ fn a_way_to_the_git_directory_that_can_be_replaced() {
     outside("echo 'gitdir: ../data' >sub/.git");
     run().is(0, "", "");
 }
+
+/// Whoever protects a `.git` whole keeps the index too, by which git at the top would go on to what the command has made.
+#[test]
+fn a_protected_index_names_no_submodule() {
+    let script = "mkdir s; cd s; git init -q .; git commit -q --allow-empty -m x; git config core.fsmonitor \"touch $TOP/ran; false\"
+        cd ..; git log --format=%s; git update-index --add --cacheinfo 160000,$(git -C s rev-parse HEAD),s 2>/dev/null || echo kept";
+    let script = format!("TOP=$PWD; {script}");
+    for (options, says) in [(&["-w", ".", "--protect", ".git"][..], "one\nkept\n"), (&["-w", "."], "one\n")] {
+        let world = apart();
+        outside(&world, "git clone -q --no-hardlinks ../o/repo .");
+        let done = inside(&world, options.iter().copied(), &script).done().code(0).stdout(says);
+        assert!(!done.stderr.contains("warning"), "{}", done.stderr);
+        status(&world, ".");
+        // The control is what the documents say is not covered.
+        assert_eq!(world.has("w/ran"), options.len() == 2, "{options:?}");
+    }
+}
