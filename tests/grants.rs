@@ -233,6 +233,13 @@ fn a_planted_link_to_the_old_root_redirects_nothing() {
         let call = world.sh(option, &script);
         untouched(&world, call).code(1).stdout("").stderr_lacks("s3cret");
     }
+    // Links of the host's `/proc` are others inside.
+    for (way, end) in
+        [("/proc/self/root/etc", "'/etc'"), ("/proc/thread-self/root/usr", "'/usr'"), ("/dev/fd/0", "/dev/null")]
+    {
+        let done = untouched(&world, world.run(["-r", way, "true"]));
+        done.refused(125, &[way, "leads through '/proc/"]).stderr_has(end);
+    }
 }
 
 #[test]

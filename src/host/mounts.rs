@@ -32,6 +32,8 @@ struct Mount {
     root: PathBuf,
     point: PathBuf,
     read_only: bool,
+    /// The type of the file system.
+    kind: String,
 }
 
 /// A file, by its place in its file system.
@@ -104,6 +106,19 @@ impl Mounts {
         parts.map(|mount| mount.point.clone()).filter(seen).collect()
     }
 
+    /// Mounts of file systems whose type is one of those, as far as they are seen: where they are, and the type.
+    pub fn of_kind(&self, is_one: impl Fn(&str) -> bool) -> impl Iterator<Item = (&Path, &str)> {
+        let those = self.all.iter().filter(move |mount| is_one(&mount.kind));
+        let seen = those.filter(|mount| self.top(&mount.point).is_some_and(|top| top.id == mount.id));
+        seen.map(|mount| (mount.point.as_path(), mount.kind.as_str()))
+    }
+
+    /// The type of the file system in which `path` lies.
+    #[must_use]
+    pub fn kind(&self, path: &Path) -> Option<&str> {
+        Some(self.top(path)?.kind.as_str())
+    }
+
     fn second<'a>(&'a self, place: &'a Place, write: bool) -> impl Iterator<Item = &'a Mount> {
         let mounts = self.twice.iter().map(|number| &self.all[*number]);
         mounts.filter(move |mount| {
@@ -145,9 +160,18 @@ impl Mount {
         let mut word = || fields.next().map(|field| String::from_utf8_lossy(field).into_owned());
         let (id, below, device) = (word()?.parse().ok()?, word()?.parse().ok()?, word()?);
         let (root, point, options) = (fields.next()?, fields.next()?, fields.next()?);
+        let kind = fields.skip_while(|field| *field != b"-").nth(1).map(String::from_utf8_lossy).unwrap_or_default();
         let read_only = options.split(|byte| *byte == b',').any(|option| option == b"ro");
         let removed = root.ends_with(REMOVED);
-        (!removed).then(|| Self { id, below, device, root: unescaped(root), point: unescaped(point), read_only })
+        (!removed).then(|| Self {
+            id,
+            below,
+            device,
+            root: unescaped(root),
+            point: unescaped(point),
+            read_only,
+            kind: kind.into_owned(),
+        })
     }
 }
 

@@ -1,5 +1,5 @@
 //! Filling a view: rules that were written first ([`written`]), then what every view holds ([`defaults`], or [`by_rules`] where
-//! nothing is mounted), then what the search for hidden names takes away ([`hidden`]), then what protects later runs ([`own`]),
+//! nothing is mounted) and what [`machinery`] takes away of that, then what the search for hidden names takes away ([`hidden`]), then what protects later runs ([`own`]),
 //! then the same under other names ([`second_names`]), then what the target needs to start ([`program`]).
 //!
 //! Resolves each written path once; whatever is added names no link.
@@ -7,6 +7,7 @@
 mod by_rules;
 mod defaults;
 mod hidden;
+mod machinery;
 mod own;
 mod place;
 mod program;

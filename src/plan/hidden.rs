@@ -37,13 +37,16 @@ const LISTED: usize = 5;
 const SUSPECTS: usize = 3;
 
 /// Top-level directories without files of people: parts of every view, packages, the sandbox's own.
-const NOBODYS: &[&str] = &["boot", "dev", "etc", "gnu", "lost+found", "nix", "proc", "run", "snap", "sys", "tmp"];
+const NOBODYS: &[&str] = &["boot", "dev", "gnu", "lost+found", "nix", "proc", "run", "snap", "sys", "tmp"];
 
 /// File systems that can take long to answer, or have no files: not entered from above.
 const FAR: &[&str] = &[
     "9p", "afs", "autofs", "ceph", "cgroup", "cgroup2", "cifs", "fuse", "nfs", "nfs4", "proc", "smb3", "sysfs",
     "tracefs",
 ];
+
+/// Those of them that hold files of people.
+const OF_PEOPLE: &[&str] = &["9p", "afs", "autofs", "ceph", "cifs", "fuse", "nfs", "nfs4", "smb3"];
 
 /// Where to look.
 #[derive(Debug, Default)]
@@ -62,6 +65,8 @@ pub struct Ground {
     pub closed: HashSet<OsString>,
     /// Directories in which only well-known secrets are looked for, as far as a limit of its own allows.
     pub rest: Vec<PathBuf>,
+    /// File systems with files of people that are shown and not entered.
+    pub unsearched: Vec<PathBuf>,
     /// For roots in the work tree of a repository that is shown: the top of that.
     pub tops: HashMap<PathBuf, PathBuf>,
 }
@@ -94,7 +99,7 @@ impl Ground {
             tools_below.extend(places.map(PathBuf::into_os_string));
         }
         narrow.extend(roots.extract_if(.., |path| is_system(path) && view.writable(path)));
-        let mut rest = Vec::new();
+        let (mut rest, mut unsearched) = (Vec::new(), Vec::new());
         if whole {
             let shown = |path: &PathBuf| view.shows(path) && !is_everywhere(path);
             // Whoever lists names means those in HOME, too.
@@ -103,7 +108,13 @@ impl Ground {
                 // HOME may be the root: all else would wait for what lies nearest below it.
                 home => rest.extend(home.filter(|home| home != root && shown(home))),
             }
-            closed.extend(far_mounts());
+            for (point, kind) in far_mounts(&fs::read("/proc/self/mountinfo").unwrap_or_default()) {
+                let people = OF_PEOPLE.contains(&kind.as_str()) && view.shows(&point) && !is_everywhere(&point);
+                if people && !decided.contains(point.as_os_str()) {
+                    unsearched.push(point.clone());
+                }
+                closed.insert(point.into_os_string());
+            }
             let mut top: Vec<_> =
                 fs::read_dir(root).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
             top.sort_unstable();
@@ -122,7 +133,7 @@ impl Ground {
             view.shows(&top.join(WHOLE)).then(|| (root.clone(), top.to_owned()))
         };
         let tops = roots.iter().chain(&narrow).chain(&tools).filter_map(top).collect();
-        Self { roots, decided, narrow, tools, tools_below, closed, rest, tops }
+        Self { roots, decided, narrow, tools, tools_below, closed, rest, unsearched, tops }
     }
 
     /// Whatever is searched, and in whichever way.
@@ -144,15 +155,14 @@ fn is_system(path: &Path) -> bool {
     below && !project("/usr/src") && !project("/usr/local/src")
 }
 
-/// Mount points of file systems that are not entered on the way.
-fn far_mounts() -> Vec<OsString> {
-    let table = fs::read("/proc/self/mountinfo").unwrap_or_default();
+/// Mount points of file systems that are not entered on the way, and their types.
+fn far_mounts(table: &[u8]) -> Vec<(PathBuf, String)> {
     let far = |line: &[u8]| {
         let line = String::from_utf8_lossy(line);
         let (mount, kind) = line.split_once(" - ")?;
         let kind = kind.split(['.', ' ']).next()?;
         // Blanks in it are written as octal numbers: such a place is entered like any other.
-        FAR.contains(&kind).then(|| mount.split(' ').nth(4).map(OsString::from))?
+        FAR.contains(&kind).then(|| Some((mount.split(' ').nth(4)?.into(), kind.to_owned())))?
     };
     table.split(|byte| *byte == b'\n').filter_map(far).collect()
 }
@@ -321,6 +331,13 @@ pub fn scan(ground: &Ground, rule: &Hidden, names: &Names) -> Result<Scan> {
             "names that begin with a dot stay visible, and repositories unprotected, where the search for them did not get: it \
              ended after {} entries (--hidden-scan-max) and has not finished {list}",
             rule.max_entries
+        ));
+    }
+    if !ground.unsearched.is_empty() {
+        warnings.push(format!(
+            "well-known secrets stay visible in file systems that can take long to answer and are not searched (a grant of one is, a \
+             mask hides it): {}",
+            list(ground.unsearched.iter().map(PathBuf::as_path))
         ));
     }
     if !ground.rest.is_empty() {

@@ -1,7 +1,7 @@
 //! The system-call filter of the target: what namespaces and capabilities do not close.
 //!
-//! Allows what [`table`] does not name, and everything that reaches the kernel by another table of call numbers than the one it
-//! knows is closed. It decides by numbers and register values alone, as the kernel has it: paths, addresses and structures in
+//! Allows what [`table`] does not name. Everything that reaches the kernel by another table of call numbers than the one it knows is
+//! closed, and so are calls that are newer than the table. It decides by numbers and register values alone, as the kernel has it: paths, addresses and structures in
 //! memory are the business of mounts and Landlock.
 //!
 //! The program is put together here and not by a crate. Those at hand (seccompiler) give one answer a program, walk through all
@@ -15,7 +15,7 @@ pub mod table;
 use serde::{Deserialize, Serialize};
 
 use crate::sys::filter::Instruction;
-use table::{Answer, Applies, GROUPS, Group, Test};
+use table::{Answer, Applies, GROUPS, Group, NEWEST, Test};
 
 #[cfg(target_arch = "x86_64")]
 const ARCH: u32 = 0xC000_003E;
@@ -40,9 +40,6 @@ const KILL_PROCESS: u32 = 0x8000_0000;
 const ERRNO: u32 = 0x0005_0000;
 const EPERM: u32 = 1;
 const ENOSYS: u32 = 38;
-
-/// x32 calls carry the 64-bit architecture word and this bit; a kernel without x32 answers ENOSYS, and so do we.
-const X32: u32 = 0x4000_0000;
 
 /// What of one run the filter depends on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -96,7 +93,8 @@ pub fn program(options: Options) -> Vec<Instruction> {
         }
         ranges.extend([(number, verdict), (number + 1, allow)]);
     }
-    ranges.push((X32, unknown));
+    // So are calls of x32: their numbers are higher.
+    ranges.push((NEWEST + 1, unknown));
     // Neighbours with the same answer are one range.
     ranges.dedup_by_key(|(_, verdict)| *verdict);
     program.search(&ranges);

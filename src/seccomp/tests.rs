@@ -50,6 +50,9 @@ fn run(program: &[Instruction], arch: u32, call: u32, arguments: [u64; 6]) -> (u
 
 /// What the table says, read in the plainest way.
 fn expected(options: Options, number: u32, arguments: [u64; 6]) -> u32 {
+    if number > NEWEST {
+        return ERRNO | ENOSYS;
+    }
     let low = |argument: u32| u32::try_from(arguments[argument as usize] & u64::from(u32::MAX)).unwrap();
     for group in groups(options) {
         for call in group.calls.iter().filter(|call| u32::try_from(call.number) == Ok(number)) {
@@ -117,7 +120,8 @@ fn the_program_says_what_the_table_says() {
         for foreign in [0x4000_0003, 0x4000_0028, 0, ARCH ^ 1] {
             assert_eq!(run(&program, foreign, 20, [0; 6]).0, KILL_PROCESS);
         }
-        for x32 in [X32, X32 | 0x27, X32 | 0x223, u32::MAX] {
+        let x32 = 0x4000_0000;
+        for x32 in [x32, x32 | 0x27, x32 | 0x223, u32::MAX] {
             assert_eq!(run(&program, ARCH, x32, [0; 6]).0, ERRNO | ENOSYS);
         }
     }

@@ -66,6 +66,57 @@ fn files_that_set_the_machine_cannot_be_opened_for_writing() {
 }
 
 /// Everything outside the processes' own directories; what the kernel is to watch (`/proc/pressure`) can be told by every user.
+/// In a tree of another system, as people make them who are root, the kernel's files are the host's.
+#[test]
+fn file_systems_of_the_kernel_in_a_grant_tell_and_set_nothing() {
+    if !is_root() {
+        return eprintln!("only root can mount: not tried");
+    }
+    let world = World::new();
+    for name in ["proc", "sys", "dev/pts", "cgroup", "plain", "etc"] {
+        world.dir(&format!("w/c/{name}"));
+    }
+    let mounts = "cd c; mount -t proc x proc; mount -t sysfs x sys; mount -t tmpfs x plain; mount -t devpts x dev/pts
+        mount --bind $(ls -d /sys/fs/cgroup/memory /sys/fs/cgroup | tail -1) cgroup; mount --bind /etc etc";
+    let look = "cat $C/proc/1/cmdline
+        for d in proc sys cgroup; do find $C/$d -writable -type f 2>/dev/null | grep -v '/proc/[0-9]' | head -1; done
+        echo x >$C/plain/file; ls $C/sys/kernel >/dev/null && echo sys; wc -c <$C/etc/shadow";
+    let run = |words: &[&str]| {
+        let outer = format!("set -e; {mounts}; C=$PWD; export C; cd \"$1\"; shift; exec \"$@\"");
+        let inner = [&["-m", "--propagation", "private", "sh", "-c", &outer, "_"], words].concat();
+        world.call("unshare", inner).done().code(0)
+    };
+    let program = program();
+    let program = program.to_str().expect("text");
+    for (place, options) in [
+        (".", &["-w", "."][..]),
+        ("..", &["-w", "."]),
+        ("..", &["-p", "build"]),
+        ("/", &["-q", "-w", world.path("w").to_str().expect("text")]),
+        (".", &["-q", "-r", "/", "-w", "."]),
+    ] {
+        let words = [&[place, program], options, &["-e", "C", "--", "sh", "-c", look]].concat();
+        let done = run(&words);
+        assert_eq!(done.out(), "sys\n0\n", "{place} {options:?}: {}", done.stderr);
+        done.stderr_has("c/proc/1/cmdline");
+    }
+    // The control, and what is typed.
+    let outside = run(&[".", "sh", "-c", look]).out();
+    assert!(
+        ["/c/proc/", "/c/sys/"].iter().all(|place| outside.contains(place)) && !outside.ends_with("\n0\n"),
+        "{outside}"
+    );
+    let words =
+        [".", program, "-w", ".", "-w", "sys/kernel/mm", "--", "sh", "-c", "find sys -writable -type f | head -1"];
+    assert!(run(&words).out().starts_with("sys/kernel/mm/"));
+    for (place, words) in [(".", &["-r", "proc"][..]), (".", &["-w", "proc/sys"]), ("proc", &[])] {
+        let outer = format!("{mounts}; cd {place}; exec \"$@\"");
+        let inner = ["-m", "--propagation", "private", "sh", "-c", &outer, "_", program];
+        let call = world.call("unshare", [&inner[..], words, &["--", "true"]].concat());
+        call.done().refused(125, &["cannot", "proc"]);
+    }
+}
+
 #[test]
 fn no_file_of_the_kernel_can_be_opened_for_writing() {
     let world = World::new();

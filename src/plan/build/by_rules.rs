@@ -57,6 +57,7 @@ impl Builder<'_> {
         {
             self.view.add(&image.end, Rule::Program, FileKind::File);
         }
+        self.machinery();
         Ok(())
     }
 

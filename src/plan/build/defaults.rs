@@ -45,15 +45,19 @@ impl Builder<'_> {
         if !self.view.shows(Path::new("/var/tmp")) {
             self.view.add(Path::new("/var/tmp"), Rule::Own(Own::SecondTmp), FileKind::Directory);
         }
+        self.machinery();
         Ok(())
     }
 
-    /// Hides each of these below a wider rule that shows it.
+    /// Hides each of these below a wider rule that shows it, under any name that mounts give it.
     pub(super) fn hide_places(&mut self, places: &[secrets::Place]) {
+        let mounts = self.host.mounts();
         for place in places {
-            let shown = self.view.decides(&place.end).is_some_and(|(at, _)| at != place.end);
-            if shown && self.view.shows(&place.end) {
-                self.view.add(&place.end, Rule::Secret, place.kind);
+            for name in std::iter::once(place.end.clone()).chain(mounts.names(&place.end, false)) {
+                let shown = self.view.decides(&name).is_some_and(|(at, _)| at != name);
+                if shown && self.view.shows(&name) {
+                    self.view.add(&name, Rule::Secret, place.kind);
+                }
             }
         }
     }
@@ -120,6 +124,10 @@ impl Builder<'_> {
             } else {
                 format!("-C DIR starts elsewhere, --read '{}' shows it", workdir.display())
             }));
+        }
+        if self.shows_processes(workdir) && !reserved(workdir) {
+            let text = format!("cannot start in directory '{}': it shows the processes of the host", workdir.display());
+            return Err(Error::text(Kind::Policy, text).hint("-C DIR starts elsewhere"));
         }
         let own =
             ["/", "/tmp", "/var/tmp", "/private/tmp", "/private/var/tmp"].iter().any(|path| workdir == Path::new(path))

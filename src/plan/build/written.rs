@@ -81,8 +81,12 @@ impl Builder<'_> {
             }
             Err(error) => return Err(refuse(&describe(&error))),
         };
-        if found.end == Path::new("/dev") || found.end.starts_with("/proc") {
+        if found.end == Path::new("/dev") || found.end.starts_with("/proc") || self.shows_processes(&found.end) {
             return Err(refuse("the sandbox has its own; single device nodes below /dev can be granted"));
+        }
+        if let Some(link) = found.links.iter().find(|link| link.at.starts_with("/proc")) {
+            let reason = format!("the way there leads through '{}', which is another one inside", link.at.display());
+            return Err(refuse(&reason).hint(format!("'{}' in its place grants that", found.end.display())));
         }
         if grant.file_only && found.metadata.is_dir() {
             return Err(refuse("is a directory, expected a file").hint("write_roots is the key for directories"));

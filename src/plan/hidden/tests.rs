@@ -495,3 +495,17 @@ fn a_root_that_cannot_be_searched_is_an_error() {
     }
     assert_eq!(tree.names(&with(Overflow::Error).unwrap()), ["o/.y", "w/.x"]);
 }
+
+#[test]
+fn file_systems_that_can_take_long_are_known_by_their_types() {
+    let table =
+        b"1 0 8:1 / / rw - ext4 /dev/a rw\n2 1 0:5 / /proc rw - proc proc rw\n3 1 0:9 / /mnt/c rw shared:3 - 9p c rw\n\
+        4 1 0:8 / /net/h rw - fuse.sshfs h rw\n5 1 0:7 / /sys/fs/fuse/connections rw - fusectl x rw\ngarbage\n";
+    let found = far_mounts(table);
+    let names: Vec<_> = found.iter().map(|(point, kind)| (point.to_str().unwrap(), kind.as_str())).collect();
+    assert_eq!(names, [("/proc", "proc"), ("/mnt/c", "9p"), ("/net/h", "fuse")]);
+    let tree = Tree::new(&["home/.npmrc"]);
+    let ground = Ground { unsearched: vec!["/mnt/c".into()], ..tree.ground(&[], &[]) };
+    let scan = scan(&ground, &rule(99, Overflow::Error), &default_and(&[])).unwrap();
+    assert!(scan.warnings.concat().contains("not searched (a grant of one is, a mask hides it): '/mnt/c'"));
+}
