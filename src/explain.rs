@@ -196,7 +196,7 @@ fn searchable(path: &Path) -> bool {
 
 /// Whether a permission bit is set in the class that root, or its groups, fall in.
 fn has_bit(metadata: &Metadata, bit: u32) -> bool {
-    let groups = nix::unistd::getgroups().unwrap_or_default();
+    let groups = crate::sys::process::groups().unwrap_or_default();
     let in_group = metadata.gid() == nix::unistd::getegid().as_raw()
         || groups.iter().any(|group| group.as_raw() == metadata.gid());
     let shift = match (metadata.uid() == nix::unistd::geteuid().as_raw(), in_group) {

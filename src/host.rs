@@ -53,9 +53,7 @@ impl Host {
             inherited: Inherited::of_this_process(),
             terminals,
             terminal: first.and_then(|stream| nix::unistd::ttyname(stream).ok()),
-            // No name of a file where it was executed from a mount that has no place.
-            image: std::fs::read_link("/proc/self/exe")
-                .ok()
+            image: crate::sys::process::image()
                 .filter(|path| std::fs::symlink_metadata(path).is_ok_and(|found| found.is_file())),
             children: crate::sys::process::children(),
             mounts: OnceLock::new(),

@@ -7,7 +7,9 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use nix::unistd::{AccessFlags, access, getegid, geteuid, getgroups};
+use nix::unistd::{AccessFlags, access, getegid, geteuid};
+
+use crate::sys::process::groups;
 
 /// Whether an error says that there is nothing of this name.
 pub(super) fn is_absence(error: &io::Error) -> bool {
@@ -39,7 +41,7 @@ pub(super) fn enter(directory: &Path, data: &Metadata) -> io::Result<()> {
         return Ok(access(directory, AccessFlags::X_OK)?);
     }
     let ours =
-        |group| group == getegid().as_raw() || getgroups().is_ok_and(|all| all.iter().any(|one| one.as_raw() == group));
+        |group| group == getegid().as_raw() || groups().is_ok_and(|all| all.iter().any(|one| one.as_raw() == group));
     let bit = match (data.uid(), data.gid()) {
         (0, _) => 0o100,
         (_, group) if ours(group) => 0o010,

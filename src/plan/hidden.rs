@@ -269,13 +269,14 @@ impl Scan {
             let born = data.created().or_else(|_| data.modified()).ok()?;
             let kind = FileKind::of(&data);
             let mode = match kind {
-                FileKind::File => libc::S_IFREG | 0o444,
-                FileKind::Directory => libc::S_IFDIR | 0o755,
+                FileKind::File => 0o444,
+                FileKind::Directory => 0o755,
             };
             let new = (data.dev(), data.ino()) != before.file || born > before.changed_at();
             let ours = new
                 && born + TICK >= self.looked?
-                && data.mode() == mode
+                && (data.is_file() || data.is_dir())
+                && data.mode() & 0o7777 == mode
                 && data.uid() == nix::unistd::geteuid().as_raw()
                 && (kind == FileKind::Directory || (data.len() == 0 && data.nlink() == 1));
             ours.then_some(kind)

@@ -14,6 +14,7 @@ use nix::fcntl::{FcntlArg, OFlag, fcntl};
 
 use super::file::{aside, same, wait_for_room, way_of};
 use super::way::Way;
+use crate::sys;
 
 /// How long a line without an end is given to grow: another run may be writing it.
 const GROWTH: Duration = Duration::from_millis(50);
@@ -39,7 +40,7 @@ impl Log {
         options.append(true).mode(0o600).custom_flags(libc::O_NOCTTY | libc::O_NONBLOCK);
         let mut made = false;
         let opened = if let Some(number) = way.descriptor {
-            let place = format!("/proc/self/fd/{number}");
+            let place = sys::fd::name(number);
             refuse_streams(&std::fs::metadata(&place)?)?;
             options.open(place)?
         } else {
@@ -116,7 +117,7 @@ impl Log {
             return false;
         }
         // A log that we can only add to is left as it is.
-        let Ok(reader) = File::open(format!("/proc/self/fd/{}", self.number())) else { return false };
+        let Ok(reader) = File::open(sys::fd::name(self.number())) else { return false };
         let mut length = None;
         for _ in 0..ROUNDS {
             // Writes nothing, but waits until a write that is under way has ended: half of one can be seen before.

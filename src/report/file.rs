@@ -23,6 +23,7 @@ use super::way::Way;
 use crate::host::Host;
 use crate::sys;
 use crate::sys::acl::{self, List};
+use crate::sys::at::through;
 
 /// Our descriptors are numbered from here, out of the way of numbers that somebody may call his own.
 const ASIDE: RawFd = 64;
@@ -73,9 +74,8 @@ impl Place {
             return Self::descriptor(number, host);
         }
         if way.found.as_ref().is_some_and(|found| found.file_type().is_fifo()) {
-            let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
-            let file = File::from(aside(nix::fcntl::open(&way.end(), flags, Mode::empty())?));
-            access(through(&file).as_str(), AccessFlags::W_OK)?;
+            let file = File::from(aside(sys::at::hold_fifo(&way.end())?));
+            access(&through(&file), AccessFlags::W_OK)?;
             return Ok(Self::Fifo { file, way });
         }
         if way.found.as_ref().is_some_and(|found| !found.is_file()) {
@@ -101,10 +101,8 @@ impl Place {
     }
 
     fn in_directory(way: Way) -> io::Result<Self> {
-        let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
-        let directory = aside(nix::fcntl::open(&way.directory, flags, Mode::empty())?);
-        let flags = OFlag::O_TMPFILE | OFlag::O_WRONLY | OFlag::O_CLOEXEC;
-        let unnamed = match openat(&directory, ".", flags, mode(&way)) {
+        let directory = aside(nix::fcntl::open(&way.directory, sys::at::DIRECTORY, Mode::empty())?);
+        let unnamed = match sys::at::unnamed(&directory, OsStr::new("."), mode(&way)) {
             Ok(file) => Some(File::from(aside(file))),
             // File systems and kernels without such files: see whether there can be others.
             Err(Errno::EOPNOTSUPP | Errno::EISDIR | Errno::ENOENT | Errno::EINVAL) => {
@@ -253,7 +251,7 @@ pub(super) fn same(one: &fs::Metadata, other: &fs::Metadata) -> bool {
 
 /// How somebody else finds what is open here, when it is a file of the tree.
 pub(super) fn way_of(file: &File) -> Option<Way> {
-    let text = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).ok().filter(|text| text.is_absolute())?;
+    let text = sys::at::name(file)?;
     let way = Way::follow(&text).ok()?;
     way.found.as_ref().is_some_and(|found| file.metadata().is_ok_and(|open| same(&open, found))).then_some(way)
 }
@@ -262,7 +260,7 @@ pub(super) fn way_of(file: &File) -> Option<Way> {
 fn arrived(directory: &OwnedFd, name: &OsStr, path: &Path) -> io::Result<()> {
     let ours = fstatat(directory, name, AtFlags::AT_SYMLINK_NOFOLLOW)?;
     match fs::metadata(path) {
-        Ok(found) if (found.dev(), found.ino()) == (ours.st_dev, ours.st_ino) => return Ok(()),
+        Ok(found) if (found.dev(), found.ino()) == sys::fd::identity(&ours) => return Ok(()),
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Err(error),
         _ => {}
     }
@@ -271,7 +269,7 @@ fn arrived(directory: &OwnedFd, name: &OsStr, path: &Path) -> io::Result<()> {
     let held = fstat(directory)?;
     match path.parent().map(fs::metadata) {
         Some(Ok(above))
-            if !link && path.file_name() == Some(name) && (above.dev(), above.ino()) == (held.st_dev, held.st_ino) =>
+            if !link && path.file_name() == Some(name) && (above.dev(), above.ino()) == sys::fd::identity(&held) =>
         {
             Ok(())
         }
@@ -319,8 +317,8 @@ fn inherit(file: &File, way: &Way) {
 
 /// Gives a complete file its name; says whether that was possible at all.
 fn publish(file: &File, directory: &OwnedFd, name: &OsStr) -> io::Result<bool> {
-    let open = format!("/proc/self/fd/{}", file.as_raw_fd());
-    let link = |name: &OsStr| linkat(AT_FDCWD, open.as_str(), directory, name, AtFlags::AT_SYMLINK_FOLLOW);
+    let open = through(file);
+    let link = |name: &OsStr| linkat(AT_FDCWD, &open, directory, name, AtFlags::AT_SYMLINK_FOLLOW);
     match link(name) {
         Ok(()) => Ok(true),
         Err(Errno::EEXIST) => replace(directory, name, |temporary| Ok(link(temporary)?)).map(|()| true),
@@ -381,11 +379,6 @@ fn wait_for_reader(fifo: &File) -> io::Result<File> {
             opened => return opened,
         }
     }
-}
-
-/// A path to what is open, which leads nowhere else.
-pub(super) fn through(open: impl AsFd) -> String {
-    format!("/proc/self/fd/{}", open.as_fd().as_raw_fd())
 }
 
 /// Writes part by part, so that a reader who does not come is an error and no hang.

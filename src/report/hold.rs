@@ -10,13 +10,14 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
 use nix::errno::Errno;
-use nix::fcntl::{AtFlags, FallocateFlags, OFlag, fallocate, open};
+use nix::fcntl::{AtFlags, open};
 use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::stat::{FileStat, Mode, fstatat};
 use nix::unistd::{UnlinkatFlags, unlinkat};
 
-use super::file::through;
 use super::way::Way;
+use crate::sys;
+use crate::sys::at::through;
 
 /// Room that is taken before the target can fill the disk, in bytes: enough for an object without output.
 const ROOM: i64 = 16 << 10;
@@ -52,7 +53,7 @@ impl Version {
 
 impl From<FileStat> for Version {
     fn from(found: FileStat) -> Self {
-        Self { identity: (found.st_dev, found.st_ino), time: (found.st_ctime, found.st_ctime_nsec) }
+        Self { identity: sys::fd::identity(&found), time: (found.st_ctime, found.st_ctime_nsec) }
     }
 }
 
@@ -101,12 +102,11 @@ pub fn along(way: &Way, action: impl Fn() -> io::Result<()>) -> io::Result<()> {
     let mut opened = Vec::new();
     // From the top on: each can be reached when those above it are open.
     for met in way.met.iter().filter(|met| !met.link) {
-        let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
-        let Ok(directory) = open(&met.at, flags, Mode::empty()).map(File::from) else { break };
+        let Ok(directory) = open(&met.at, sys::at::DIRECTORY, Mode::empty()).map(File::from) else { break };
         let place = through(&directory);
         let mode = fs::metadata(&place).map_or(SEARCH, |found| found.mode() & 0o7777);
         // Something else by now is none of our business.
-        let there = fs::read_link(&place).is_ok_and(|path| path == met.at);
+        let there = sys::at::name(&directory).is_some_and(|path| path == met.at);
         if there && mode & SEARCH == 0 && fs::set_permissions(&place, Permissions::from_mode(mode | SEARCH)).is_ok() {
             opened.push((directory, mode));
         }
@@ -127,6 +127,6 @@ pub fn reserve(file: &File) {
     let allowed =
         getrlimit(Resource::RLIMIT_FSIZE).is_ok_and(|(soft, _)| i64::try_from(soft).map_or(true, |soft| soft >= ROOM));
     if allowed {
-        let _taken = fallocate(file, FallocateFlags::empty(), 0, ROOM);
+        let _taken = sys::fd::reserve(file, ROOM);
     }
 }

@@ -54,7 +54,7 @@ impl Way {
         if text.ends_with(b"/") || text.ends_with(b"/.") {
             return Err(Errno::EISDIR.into());
         }
-        let descriptors = fs::canonicalize("/proc/self/fd").ok();
+        let descriptors = fs::canonicalize(crate::sys::fd::NAMES).ok();
         let mut todo = reversed(path);
         let mut directory = PathBuf::from("/");
         let mut met = Vec::new();

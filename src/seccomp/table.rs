@@ -66,7 +66,7 @@ pub struct Group {
 #[derive(Debug)]
 pub struct Call {
     symbol: &'static str,
-    /// Its number; negative where this architecture has no such call.
+    /// Its number; negative where this architecture or system has no such call.
     pub number: c_long,
     /// When it is refused, in words; empty for always.
     pub when: &'static str,
@@ -108,6 +108,7 @@ pub enum Test {
 }
 
 /// Call numbers, under the names of the C library.
+#[cfg(target_os = "linux")]
 mod numbers {
     #![allow(non_upper_case_globals, reason = "the names of the C library")]
     use libc::c_long;
@@ -142,12 +143,28 @@ mod numbers {
 /// The newest call that was looked at: what came later does not exist inside until somebody has.
 pub const NEWEST: u32 = 469;
 
+/// The number of a call.
+#[cfg(target_os = "linux")]
+macro_rules! number {
+    ($symbol:ident) => {
+        numbers::$symbol
+    };
+}
+
+/// No system but Linux has these calls.
+#[cfg(not(target_os = "linux"))]
+macro_rules! number {
+    ($symbol:ident) => {
+        -1
+    };
+}
+
 /// `SYS_name`, or `SYS_name if "words": test, test`.
 macro_rules! calls {
     ($($symbol:ident $(if $when:literal: $($test:expr),+)?);+ $(;)?) => {
         &[$(Call {
             symbol: stringify!($symbol),
-            number: numbers::$symbol,
+            number: number!($symbol),
             when: concat!($($when)?),
             tests: &[$($($test),+)?],
         }),+]

@@ -2,16 +2,13 @@
 //!
 //! The socket is also the lifeline: when the outer stage is gone the inner end reads its end, whatever killed it.
 
-use std::io::{self, IoSlice, IoSliceMut};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use nix::sys::signal::Signal;
-use nix::sys::socket::{
-    AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType, UnixCredentials, recvmsg,
-    sendmsg, setsockopt, socketpair, sockopt::PassCred,
-};
 
 use super::trial::{Act, Answer};
+use crate::sys::channel::{self, Arrived};
 use crate::sys::process::Moment;
 use crate::sys::signals::Signals;
 
@@ -193,8 +190,7 @@ pub struct Message {
 
 /// The two ends: outer, inner. Both close-on-exec.
 pub fn pair() -> nix::Result<(Outer, Inner)> {
-    let (outer, inner) = socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC)?;
-    setsockopt(&outer, PassCred, &true)?;
+    let (outer, inner) = channel::pair()?;
     Ok((Outer(outer), Inner(inner)))
 }
 
@@ -206,29 +202,7 @@ impl Outer {
     /// The next report and what came with it; `None` at the end.
     pub fn receive(&self) -> io::Result<Option<Message>> {
         let mut record = [0_u8; 6];
-        let mut space = nix::cmsg_space!([std::os::fd::RawFd; 1], UnixCredentials);
-        let mut handle = None;
-        let mut sender = 0;
-        let length = {
-            let mut parts = [IoSliceMut::new(&mut record)];
-            let received = recvmsg::<()>(self.0.as_raw_fd(), &mut parts, Some(&mut space), MsgFlags::MSG_CMSG_CLOEXEC);
-            let received = match received {
-                Ok(received) => received,
-                // Said once, when the other end closed with a signal unread, and before what it sent last.
-                Err(nix::errno::Errno::ECONNRESET) => return self.receive(),
-                Err(errno) => return Err(errno.into()),
-            };
-            for message in received.cmsgs().into_iter().flatten() {
-                match message {
-                    ControlMessageOwned::ScmRights(fds) => {
-                        handle = fds.into_iter().next().and_then(crate::sys::fd::adopt);
-                    }
-                    ControlMessageOwned::ScmCredentials(credentials) => sender = credentials.pid(),
-                    _ => {}
-                }
-            }
-            received.bytes
-        };
+        let Arrived { length, descriptor: handle, sender } = channel::receive(self.as_fd(), &mut record)?;
         if length == 0 {
             return Ok(None);
         }
@@ -240,10 +214,7 @@ impl Outer {
 
     /// Passes a signal number on. Never waits: an inner stage that is slow or stopped must not stop us.
     pub fn signal(&self, number: i32) -> io::Result<()> {
-        let record = number.to_ne_bytes();
-        let parts = [IoSlice::new(&record)];
-        sendmsg::<()>(self.0.as_raw_fd(), &parts, &[], MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT, None)?;
-        Ok(())
+        channel::send(self.as_fd(), &number.to_ne_bytes(), None, false)
     }
 }
 
@@ -260,23 +231,14 @@ pub struct Inner(OwnedFd);
 impl Inner {
     /// Sends a report, with a handle where it has one.
     pub fn report(&self, report: Report, handle: Option<BorrowedFd>) -> io::Result<()> {
-        let record = report.encode();
-        let parts = [IoSlice::new(&record)];
-        let fds: Vec<_> = handle.iter().map(AsRawFd::as_raw_fd).collect();
-        let rights = [ControlMessage::ScmRights(&fds)];
-        let rights = if fds.is_empty() { &[][..] } else { &rights[..] };
-        sendmsg::<()>(self.0.as_raw_fd(), &parts, rights, MsgFlags::MSG_NOSIGNAL, None)?;
-        Ok(())
+        channel::send(self.as_fd(), &report.encode(), handle, true)
     }
 
     /// The next signal to pass on; `None` when the outer stage is gone.
     pub fn receive(&self) -> io::Result<Option<i32>> {
         let mut record = [0_u8; 4];
-        match nix::unistd::read(&self.0, &mut record) {
-            Ok(4) => Ok(Some(i32::from_ne_bytes(record))),
-            Ok(_) | Err(nix::errno::Errno::ECONNRESET) => Ok(None),
-            Err(errno) => Err(errno.into()),
-        }
+        let length = channel::receive_plain(self.as_fd(), &mut record)?;
+        Ok((length == record.len()).then(|| i32::from_ne_bytes(record)))
     }
 }
 

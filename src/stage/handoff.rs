@@ -12,11 +12,11 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::inside::Isolation;
 use super::left::Wanted;
 use super::rlimits::Rlimits;
 use super::trial::Trial;
 use crate::plan::{Check, Held, MountOp, Plan};
-use crate::policy::Network;
 use crate::sys::inherited::Inherited;
 use crate::{seccomp, sys};
 
@@ -57,23 +57,6 @@ pub struct Header {
     pub trials: Vec<Option<(u64, u64)>>,
 }
 
-/// What must hold inside.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Isolation {
-    /// Inodes of the namespaces outside, which must differ inside: user, mnt, pid.
-    pub outside: [u64; 3],
-    /// Inode of the network namespace outside, when the target must not be in it.
-    pub network: Option<u64>,
-    /// Whether to close abstract sockets by Landlock.
-    pub scope_sockets: bool,
-    /// Version of Landlock on this kernel.
-    pub landlock: i32,
-    /// What the system-call filter depends on.
-    pub filter: seccomp::Options,
-    /// Whether mounts are left to the inner stage.
-    pub cover: bool,
-}
-
 /// The hand-off, taken apart.
 #[derive(Debug)]
 pub struct Handoff {
@@ -108,27 +91,6 @@ pub struct Errand<'a> {
     pub argv: &'a [OsString],
     /// What to try instead, if anything.
     pub trials: &'a [Trial],
-}
-
-/// Inode of a namespace of this process.
-pub fn namespace(kind: &str) -> io::Result<u64> {
-    use std::os::unix::fs::MetadataExt;
-    Ok(std::fs::metadata(format!("/proc/self/ns/{kind}"))?.ino())
-}
-
-/// What must differ inside, read outside.
-pub fn isolation(plan: &Plan) -> io::Result<Isolation> {
-    Ok(Isolation {
-        outside: [namespace("user")?, namespace("mnt")?, namespace("pid")?],
-        network: match plan.network {
-            Network::Off => Some(namespace("net")?),
-            Network::Host => None,
-        },
-        scope_sockets: plan.scope_sockets,
-        landlock: sys::landlock::version(),
-        filter: filter(plan),
-        cover: !plan.covers.is_empty(),
-    })
 }
 
 /// What the system-call filter of a run inside a sandbox depends on.

@@ -7,23 +7,19 @@ use std::convert::Infallible;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd, RawFd};
-use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::{Pid, getpid, pipe2};
+use nix::unistd::{Pid, getpid};
 
 use super::control::{Inner, Report, Step, WATCHED};
-use super::handoff::{self, Handoff, Isolation, MARKER};
-use super::{left, trial};
-use crate::plan::Held;
-use crate::plan::base::DEVICES;
-use crate::sys::landlock::Wall;
+use super::handoff::{self, Handoff, MARKER};
+use super::{inside, left, trial};
+use crate::sys;
 use crate::sys::process::{Change, Moment, changed_child, ended_child, own_time, soft_cpu_limit};
 use crate::sys::signals::{Arrivals, Signals};
-use crate::{seccomp, sys};
 
 /// The status of a stage that could not do its work; nobody takes it for the target's, since a report goes before it.
 const FAILED: i32 = 125;
@@ -75,7 +71,7 @@ pub fn in_process(handoff: &Handoff, control: &Inner) -> Infallible {
 }
 
 /// A step that failed and its error number, 0 when there is none.
-struct Failure(Step, i32);
+pub(super) struct Failure(pub(super) Step, pub(super) i32);
 
 impl Failure {
     fn report(&self) -> Report {
@@ -84,7 +80,7 @@ impl Failure {
 }
 
 /// Names the step under which an error is reported.
-trait At<T> {
+pub(super) trait At<T> {
     fn at(self, step: Step) -> Result<T, Failure>;
 }
 
@@ -103,23 +99,12 @@ impl<T> At<T> for nix::Result<T> {
 fn run(handoff: &Handoff, control: &Inner) -> Result<i32, Failure> {
     let header = &handoff.header;
     if header.isolation.is_some() {
-        // Before there is any target: it must not trace this process, read its memory or its environment.
-        nix::sys::prctl::set_dumpable(false).at(Step::Privileges)?;
+        inside::shut()?;
     }
     let handle = sys::pidfd::PidFd::open(getpid().as_raw()).at(Step::Handle)?;
-    control.report(Report::Alive, Some(handle.as_fd())).at(Step::Handle)?;
+    control.report(Report::Alive, handle.to_send()).at(Step::Handle)?;
     if let Some(isolation) = &header.isolation {
-        // Before anything is mounted: it must not be in the namespace of the host.
-        verify_place(isolation)?;
-        if isolation.cover || !handoff.devices.is_empty() {
-            if sys::process::has_capabilities(super::cover::NEEDED).at(Step::Privileges)? {
-                return Err(Failure(Step::Privileges, 0));
-            }
-            let checks = isolation.cover.then_some(&*handoff.checks);
-            super::cover::cover(checks, &handoff.devices).at(Step::Cover)?;
-        }
-        verify_privileges()?;
-        verify_view(handoff)?;
+        inside::enter(handoff, isolation)?;
         // Out of the caller's session, whose priority can be set by the name of any process that is in it.
         if header.new_session && nix::unistd::getsid(None) != Ok(getpid()) {
             nix::unistd::setsid().at(Step::Session)?;
@@ -133,19 +118,19 @@ fn run(handoff: &Handoff, control: &Inner) -> Result<i32, Failure> {
     }
     if header.isolation.is_none() {
         // Orphans of the target come to us, so that a kill reaches them.
-        nix::sys::prctl::set_child_subreaper(true).at(Step::Fork)?;
+        sys::process::adopt_orphans().at(Step::Fork)?;
     }
     let mut streams = [None, None, None];
     for (slot, number) in streams.iter_mut().zip(header.streams) {
         if let Some(number) = number {
             let stream = sys::fd::adopt(number).ok_or(Failure(Step::Descriptors, libc::EBADF))?;
-            *slot = Some(if handoff.devices.is_empty() { stream } else { device_inside(stream) });
+            *slot = Some(inside::stream(handoff, stream));
         }
     }
     sys::fd::cloexec_all().at(Step::Descriptors)?;
     sys::signals::block_only(WATCHED).at(Step::Signals)?;
     let signals = Arrivals::of(WATCHED).at(Step::Signals)?;
-    let (outcome, errors) = pipe2(nix::fcntl::OFlag::O_CLOEXEC).at(Step::Fork)?;
+    let (outcome, errors) = sys::fd::pipe().at(Step::Fork)?;
     if outer_is_gone(control) {
         return Ok(FAILED);
     }
@@ -178,84 +163,6 @@ fn run(handoff: &Handoff, control: &Inner) -> Result<i32, Failure> {
             left::look(wanted, file, &handoff.writable);
         }
     })
-}
-
-/// What the kernel says has to agree with what was planned.
-fn verify_place(isolation: &Isolation) -> Result<(), Failure> {
-    if getpid() != Pid::from_raw(1) {
-        return Err(Failure(Step::NotIsolated, 0));
-    }
-    for (kind, outside) in ["user", "mnt", "pid"].into_iter().zip(isolation.outside) {
-        if handoff::namespace(kind).at(Step::NotIsolated)? == outside {
-            return Err(Failure(Step::NotIsolated, 0));
-        }
-    }
-    if let Some(outside) = isolation.network
-        && handoff::namespace("net").at(Step::NotIsolated)? == outside
-    {
-        return Err(Failure(Step::NotIsolated, 0));
-    }
-    Ok(())
-}
-
-/// No privilege is left, and none can come back.
-fn verify_privileges() -> Result<(), Failure> {
-    if root_could_set_the_kernel().at(Step::Privileges)? {
-        return Err(Failure(Step::Privileges, 0));
-    }
-    if !sys::process::has_no_new_privs() || sys::process::has_capabilities(&[]).at(Step::Privileges)? {
-        return Err(Failure(Step::Privileges, 0));
-    }
-    Ok(())
-}
-
-/// Whether we are root and `/proc/sys` can be written: the kernel asks there for the user and not for capabilities.
-fn root_could_set_the_kernel() -> nix::Result<bool> {
-    if !nix::unistd::geteuid().is_root() {
-        return Ok(false);
-    }
-    match is_read_only(Path::new("/proc/sys")) {
-        Ok(read_only) => Ok(!read_only),
-        Err(Errno::ENOENT) => Ok(false),
-        Err(errno) => Err(errno),
-    }
-}
-
-/// Every grant is the file that was planned, no mask lets it through, no protect can be written, and the last mount operation was
-/// carried out.
-fn verify_view(handoff: &Handoff) -> Result<(), Failure> {
-    use std::os::unix::fs::MetadataExt;
-    for check in &handoff.checks {
-        let shown = check.held != Held::Hidden;
-        let found = match std::fs::symlink_metadata(&check.path) {
-            // The host has removed what was to be hidden, and the mask went with it.
-            Err(error) if !shown && error.kind() == io::ErrorKind::NotFound => continue,
-            found => found.at(Step::View)?,
-        };
-        let same = (found.dev(), found.ino()) == (check.device, check.inode);
-        if same != shown || (check.held == Held::Protected && !is_read_only(&check.path).at(Step::View)?) {
-            return Err(Failure(Step::View, 0));
-        }
-    }
-    if is_read_only(&handoff.seal).at(Step::Incomplete)? { Ok(()) } else { Err(Failure(Step::Incomplete, 0)) }
-}
-
-/// Whether the mount at `path` refuses writing.
-fn is_read_only(path: &Path) -> nix::Result<bool> {
-    Ok(nix::sys::statvfs::statvfs(path)?.flags().contains(nix::sys::statvfs::FsFlags::ST_RDONLY))
-}
-
-/// The same device by its name inside, where its node cannot be changed; `stream` itself when it is none of those that are
-/// there.
-fn device_inside(stream: OwnedFd) -> OwnedFd {
-    use nix::sys::stat::{SFlag, fstat, makedev};
-    let Ok(found) = fstat(&stream) else { return stream };
-    if SFlag::from_bits_truncate(found.st_mode) & SFlag::S_IFMT != SFlag::S_IFCHR {
-        return stream;
-    }
-    let known = DEVICES.iter().find(|(_, major, minor)| makedev(*major, *minor) == found.st_rdev);
-    let reopened = known.and_then(|(name, ..)| sys::fd::reopen(&stream, &Path::new("/dev").join(name)));
-    reopened.unwrap_or(stream)
 }
 
 /// Whether the outer stage died before the target started: nothing else ends what it left behind.
@@ -313,24 +220,10 @@ fn prepare(handoff: &Handoff, streams: &[Option<OwnedFd>; 3]) -> Result<(), Fail
     sys::signals::restore(&header.inherited).at(Step::Signals)?;
     let Some(isolation) = &header.isolation else {
         // Nothing else ends it when this process is killed together with the outer stage.
-        nix::sys::prctl::set_pdeathsig(Signal::SIGKILL).at(Step::Signals)?;
+        sys::process::end_with_parent().at(Step::Signals)?;
         return header.rlimits.apply().at(Step::Limits);
     };
-    wall(handoff, isolation).map_err(|_| Failure(Step::Landlock, 0))?;
-    let filter = seccomp::program(isolation.filter);
-    // As late as can be: what comes before needs descriptors and memory of its own.
-    header.rlimits.apply().at(Step::Limits)?;
-    sys::filter::load(&filter).at(Step::Filter)
-}
-
-/// Lets the target write where the view can be written and into the descriptors that it was given for writing, and nowhere
-/// else: a descriptor for reading could be opened anew by its path in `/proc`, on the mount of the host.
-fn wall(handoff: &Handoff, isolation: &Isolation) -> anyhow::Result<()> {
-    let writable: Vec<&Path> = handoff.writable.iter().map(PathBuf::as_path).collect();
-    let given = (0..3).chain(handoff.header.keep.iter().copied());
-    let streams: Vec<_> = given.filter_map(sys::fd::writable).collect();
-    let wall = Wall { writable: &writable, streams: &streams, scope_sockets: isolation.scope_sockets };
-    sys::landlock::raise(&wall, isolation.landlock)
+    inside::confine(handoff, isolation)
 }
 
 /// In place of the target: does what it might, and says what came of it.
@@ -410,6 +303,8 @@ impl Watch<'_> {
                 let Ok(Some(number)) = self.control.receive() else {
                     // The outer stage is gone, or wants everything to end.
                     if getpid() != Pid::from_raw(1) {
+                        // By its own number, should nobody say which children there are.
+                        let _sent = kill(self.target, Signal::SIGKILL);
                         sys::process::kill_children(&[], &mut |_, _| {});
                     }
                     self.end_the_rest();

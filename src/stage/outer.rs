@@ -23,7 +23,7 @@ use super::strace::Strace;
 use super::supervise::{self, Messages, Purpose, Started};
 use super::terminal::Terminal;
 use super::trial::Trial;
-use super::{mend, strays, traces};
+use super::{inside, mend, strays, traces};
 use crate::host::Host;
 use crate::launch::{self, Command, Launch, Word};
 use crate::plan::Plan;
@@ -35,7 +35,7 @@ use crate::sys::signals::{Arrivals, Signals};
 pub fn settle() -> io::Result<()> {
     sys::fd::fill_streams()?;
     sys::fd::cloexec_all()?;
-    nix::sys::prctl::set_child_subreaper(true)?;
+    sys::process::adopt_orphans()?;
     // A caller that ignores SIGCHLD would make every wait fail.
     sys::signals::default(Signal::SIGCHLD)?;
     // Under a limit on file sizes a memory file that becomes too large shall be an error and not our death.
@@ -118,7 +118,7 @@ fn start(plan: &Plan, launch: &Launch, host: &Host, mode: Mode) -> Result<(Start
         new_session: plan.new_session,
         isolation: match launch {
             Launch::Program(_) => {
-                Some(handoff::isolation(plan).map_err(|error| Reason::of("read /proc/self/ns", &error))?)
+                Some(inside::isolation(plan).map_err(|error| Reason::of("read /proc/self/ns", &error))?)
             }
             Launch::InProcess => None,
         },
@@ -370,7 +370,7 @@ fn render(word: &Word, passed: &mut Passed) -> io::Result<OsString> {
     };
     let number = opened.as_raw_fd();
     passed.files.push(opened);
-    Ok(if path { format!("/proc/self/fd/{number}").into() } else { number.to_string().into() })
+    Ok(if path { sys::fd::name(number).into() } else { number.to_string().into() })
 }
 
 fn c_string(text: &std::ffi::OsStr) -> io::Result<CString> {

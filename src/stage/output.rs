@@ -15,11 +15,12 @@ use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::time::Duration;
 
 use nix::errno::Errno;
-use nix::fcntl::{SpliceFFlags, splice};
 use nix::poll::{PollFd, PollFlags};
 
 use kept::Kept;
 use sink::{Sink, is_readable};
+
+use crate::sys;
 
 /// The most that is read at once.
 const CHUNK: usize = 64 << 10;
@@ -159,8 +160,7 @@ impl Output {
             && room > 0
         {
             let most = usize::try_from(room.min(left)).unwrap_or(usize::MAX).min(1 << 20);
-            let how = SpliceFFlags::SPLICE_F_NONBLOCK | SpliceFFlags::SPLICE_F_MOVE;
-            return match splice(&*source, None, sink, None, most, how) {
+            return match sys::fd::splice(&*source, sink, most) {
                 Ok(0) => Ok(stream.end()),
                 Ok(moved) => {
                     stream.waits = false;

@@ -4,6 +4,7 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use serde::{Deserialize, Serialize};
 
 use crate::plan::Plan;
+use crate::sys;
 
 /// Processes of ours that the kernel counts with the target's: process 1.
 const OWN_PROCESSES: u64 = 1;
@@ -47,10 +48,12 @@ impl Rlimits {
             // A second apart: the first is a signal that says why, the second an end.
             set(Resource::RLIMIT_CPU, seconds, seconds.saturating_add(1))?;
         }
+        if let Some(most) = max_procs {
+            sys::process::limit_processes(most)?;
+        }
         for (resource, most) in [
             (Resource::RLIMIT_FSIZE, max_file_size),
             (Resource::RLIMIT_CORE, core),
-            (Resource::RLIMIT_NPROC, max_procs),
             (Resource::RLIMIT_NOFILE, max_open_files),
             // Last: from here on even this process may have no room to grow.
             (Resource::RLIMIT_AS, address_space),

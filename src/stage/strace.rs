@@ -12,7 +12,6 @@ use std::time::{Duration, Instant};
 
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::unistd::pipe2;
 
 use super::handoff;
 use super::output::PATIENCE;
@@ -45,7 +44,7 @@ pub struct Strace {
 impl Strace {
     /// Makes the pipe.
     pub fn start(trace: &Trace, plan: &Plan) -> io::Result<Self> {
-        let (reader, writer) = pipe2(OFlag::O_CLOEXEC)?;
+        let (reader, writer) = sys::fd::pipe()?;
         fcntl(&reader, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
         // A limit on open files may be lower.
         let writer = sys::fd::duplicate_above(&writer, NUMBER).or_else(|_| writer.as_fd().try_clone_to_owned())?;
@@ -53,7 +52,7 @@ impl Strace {
         let options = ["strace", "-D", "-qq", "-f", "-y", "-e"];
         let mut argv: Vec<OsString> = options.map(OsString::from).to_vec();
         argv.extend([calls(plan).into(), "-o".into()]);
-        argv.push(format!("/proc/self/fd/{}", writer.as_raw_fd()).into());
+        argv.push(sys::fd::name(writer.as_raw_fd()).into());
         argv.push("--".into());
         argv.extend(trace.command.iter().cloned());
         Ok(Self { program: trace.program.clone(), argv, reader, writer })

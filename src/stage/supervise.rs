@@ -47,23 +47,23 @@ const ENDING: Signals = Signals::of(&[Signal::SIGINT, Signal::SIGHUP, Signal::SI
 
 /// Signals that end a program which has no plans for them: while there is no target, the run. Messages between programs,
 /// SIGUSR1 and the like, are none of these and wait for the target.
-const FATAL: Signals = ENDING.and(Signals::of(&[
-    Signal::SIGILL,
-    Signal::SIGTRAP,
-    Signal::SIGABRT,
-    Signal::SIGBUS,
-    Signal::SIGFPE,
-    Signal::SIGSEGV,
-    Signal::SIGALRM,
-    Signal::SIGSTKFLT,
-    Signal::SIGXCPU,
-    Signal::SIGXFSZ,
-    Signal::SIGVTALRM,
-    Signal::SIGPROF,
-    Signal::SIGIO,
-    Signal::SIGPWR,
-    Signal::SIGSYS,
-]));
+const FATAL: Signals = ENDING
+    .and(Signals::of(&[
+        Signal::SIGILL,
+        Signal::SIGTRAP,
+        Signal::SIGABRT,
+        Signal::SIGBUS,
+        Signal::SIGFPE,
+        Signal::SIGSEGV,
+        Signal::SIGALRM,
+        Signal::SIGXCPU,
+        Signal::SIGXFSZ,
+        Signal::SIGVTALRM,
+        Signal::SIGPROF,
+        Signal::SIGIO,
+        Signal::SIGSYS,
+    ]))
+    .and(Signals::FATAL_HERE);
 
 /// A second TERM within this time is the same one: `timeout` sends it to the process and to its group.
 const SAME_SIGNAL: Duration = Duration::from_millis(200);
@@ -335,7 +335,7 @@ impl Watch<'_> {
         }
         match report {
             Report::Alive => {
-                self.init = handle.map(PidFd::from);
+                self.init = PidFd::of_message(handle, self.launcher);
                 if let Some(Err(error)) = self.group.as_mut().map(|group| group.joined(self.launcher)) {
                     self.last = Some(self.refuse_without_group(&error));
                 }

@@ -8,6 +8,12 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use nix::errno::Errno;
+use nix::fcntl::AT_FDCWD;
+use nix::sys::stat::Mode;
+
+use crate::sys;
+
 /// The kernel's own limit on the number of links, `MAXSYMLINKS`.
 const MAX_LINKS: usize = 40;
 
@@ -144,15 +150,14 @@ fn list(path: &Path) -> io::Result<()> {
 
 /// Whether a file can be made in a directory, by one that never gets a name.
 fn unnamed_in(directory: &Path) -> Answer {
-    let made =
-        OpenOptions::new().write(true).mode(0o600).custom_flags(libc::O_TMPFILE | libc::O_CLOEXEC).open(directory);
-    match made.map_err(|error| error.raw_os_error()) {
+    let made = sys::at::unnamed(AT_FDCWD, directory.as_os_str(), Mode::S_IRUSR | Mode::S_IWUSR);
+    match made {
         // The file system has no such files: all that can be asked without leaving something is its permissions.
-        Err(Some(libc::EOPNOTSUPP | libc::EISDIR | libc::EINVAL)) => {
+        Err(Errno::EOPNOTSUPP | Errno::EISDIR | Errno::EINVAL) => {
             let flags = nix::unistd::AccessFlags::W_OK | nix::unistd::AccessFlags::X_OK;
             Answer::of(nix::unistd::access(directory, flags).map_err(io::Error::from))
         }
-        Err(errno) => Answer::Failed(errno.unwrap_or(libc::EINVAL)),
+        Err(errno) => Answer::Failed(errno as i32),
         Ok(_) => Answer::Works,
     }
 }

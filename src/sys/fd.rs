@@ -1,36 +1,16 @@
 //! Descriptors: sealed memory files, close-on-exec, placement.
 
-use std::ffi::CStr;
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
-use nix::fcntl::{FcntlArg, FdFlag, SealFlag, fcntl};
-use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 
-/// All seals that make a memory file constant.
-pub(super) const SEALS: SealFlag =
-    SealFlag::F_SEAL_WRITE.union(SealFlag::F_SEAL_GROW).union(SealFlag::F_SEAL_SHRINK).union(SealFlag::F_SEAL_SEAL);
-
-/// A memory file with `bytes` that nobody can change any more, at offset 0, close-on-exec.
-pub fn sealed(name: &CStr, bytes: &[u8]) -> io::Result<OwnedFd> {
-    let mut file = File::from(memfd_create(name, MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING)?);
-    file.write_all(bytes)?;
-    file.seek(SeekFrom::Start(0))?;
-    fcntl(&file, FcntlArg::F_ADD_SEALS(SEALS))?;
-    Ok(file.into())
-}
-
-/// An empty memory file open for reading and writing, close-on-exec.
-pub fn scratch(name: &CStr) -> io::Result<File> {
-    Ok(File::from(memfd_create(name, MFdFlags::MFD_CLOEXEC)?))
-}
-
-/// Whether `fd` is a memory file whose content can never change.
-#[must_use]
-pub fn is_sealed(fd: BorrowedFd) -> bool {
-    fcntl(fd, FcntlArg::F_GET_SEALS).is_ok_and(|bits| SealFlag::from_bits_truncate(bits).contains(SEALS))
-}
+pub use super::system::fd::{
+    NAMES, SPLICES, anew, cloexec_all, could_be_written_anew, identity, is_sealed, name, pipe, reserve, scratch,
+    sealed, splice,
+};
+use super::system::fd::{close_between, family};
 
 /// The whole content of a memory file, from its beginning, with the offset left alone.
 pub fn read_whole(fd: BorrowedFd) -> io::Result<Vec<u8>> {
@@ -39,30 +19,6 @@ pub fn read_whole(fd: BorrowedFd) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes)?;
     Ok(bytes)
-}
-
-/// Marks every descriptor above 2 close-on-exec.
-///
-/// Marked and not closed: others in this process may still use them (a descriptor that must report an exec failure).
-pub fn cloexec_all() -> io::Result<()> {
-    const CLOEXEC: libc::c_int = 1 << 2;
-    // SAFETY: close_range takes three integers; with CLOSE_RANGE_CLOEXEC it only sets a flag on open descriptors.
-    let done = unsafe { libc::syscall(libc::SYS_close_range, 3_u32, u32::MAX, CLOEXEC) } == 0;
-    if done {
-        return Ok(());
-    }
-    // Before 5.11 the flag is unknown, and some filters refuse the call: walk the list instead.
-    for entry in std::fs::read_dir("/proc/self/fd")? {
-        let name = entry?.file_name();
-        let Some(number) = name.to_str().and_then(|text| text.parse::<RawFd>().ok()) else { continue };
-        if number > 2 {
-            set_cloexec(number, true).or_else(|error| match error.raw_os_error() {
-                Some(libc::EBADF) => Ok(()),
-                _ => Err(error),
-            })?;
-        }
-    }
-    Ok(())
 }
 
 /// Whether descriptor `number` is open.
@@ -164,22 +120,6 @@ pub fn close_others(keep: &[RawFd]) -> io::Result<()> {
     Ok(())
 }
 
-fn close_between(from: u32, last: u32) -> io::Result<()> {
-    // SAFETY: takes three integers. The caller gives up everything that it owns in this range and never touches it again.
-    if unsafe { libc::syscall(libc::SYS_close_range, from, last, 0) } == 0 {
-        return Ok(());
-    }
-    // Before 5.9 there is no such call.
-    for entry in std::fs::read_dir("/proc/self/fd")? {
-        let name = entry?.file_name();
-        let Some(number) = name.to_str().and_then(|text| text.parse::<u32>().ok()) else { continue };
-        if (from..=last).contains(&number) {
-            close(number.cast_signed());
-        }
-    }
-    Ok(())
-}
-
 /// Opens `/dev/null` on each standard stream that is closed, so that no other file ends up there by accident.
 pub fn fill_streams() -> io::Result<()> {
     let closed: Vec<RawFd> = (0..3).filter(|stream| !is_open(*stream)).collect();
@@ -209,24 +149,6 @@ pub fn writable(number: RawFd) -> Option<BorrowedFd<'static>> {
     let access = OFlag::from_bits_truncate(fcntl(fd, FcntlArg::F_GETFL).ok()?) & OFlag::O_ACCMODE;
     let for_writing = access != OFlag::O_RDONLY && (kind == SFlag::S_IFREG || kind == SFlag::S_IFCHR);
     (for_writing || kind == SFlag::S_IFDIR).then_some(fd)
-}
-
-/// Whether `number` is a file or disk open for reading only that this user could open for writing.
-#[must_use]
-pub fn could_be_written_anew(number: RawFd) -> bool {
-    use nix::fcntl::OFlag;
-    use nix::sys::stat::{SFlag, fstat};
-    if !is_open(number) {
-        return false;
-    }
-    // SAFETY: open just now, and this program has one thread.
-    let fd = unsafe { BorrowedFd::borrow_raw(number) };
-    let kind = fstat(fd).map(|found| SFlag::from_bits_truncate(found.st_mode) & SFlag::S_IFMT);
-    let access = fcntl(fd, FcntlArg::F_GETFL).map(|flags| OFlag::from_bits_truncate(flags) & OFlag::O_ACCMODE);
-    let path = format!("/proc/self/fd/{number}");
-    matches!(kind, Ok(SFlag::S_IFREG | SFlag::S_IFBLK))
-        && access == Ok(OFlag::O_RDONLY)
-        && nix::unistd::access(path.as_str(), nix::unistd::AccessFlags::W_OK).is_ok()
 }
 
 /// Whether `number` is open on a directory, which leads wherever `..` leads.
@@ -273,16 +195,6 @@ pub fn socket(number: RawFd) -> Option<Socket> {
         }
         Some(_) | None => Socket::Other,
     })
-}
-
-/// The address family of a socket.
-fn family(socket: BorrowedFd) -> Option<libc::c_int> {
-    let mut family: libc::c_int = 0;
-    let mut size = libc::socklen_t::try_from(size_of::<libc::c_int>()).ok()?;
-    let (number, value) = (socket.as_raw_fd(), (&raw mut family).cast());
-    // SAFETY: the kernel writes at most `size` bytes to `family`, which has as many.
-    let answer = unsafe { libc::getsockopt(number, libc::SOL_SOCKET, libc::SO_DOMAIN, value, &raw mut size) };
-    (answer == 0).then_some(family)
 }
 
 /// How many bytes can be read from a pipe right now.

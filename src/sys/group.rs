@@ -19,7 +19,7 @@ pub fn eventfd() -> io::Result<OwnedFd> {
 /// Whether `path` has an extended attribute of this name, with this value.
 #[must_use]
 pub fn has_attribute(path: &Path, name: &CStr, value: &[u8]) -> bool {
-    let Some(path) = super::process::c_string(path.as_os_str()) else { return false };
+    let Some(path) = crate::sys::process::c_string(path.as_os_str()) else { return false };
     let mut found = [0_u8; 16];
     // SAFETY: both names end in NUL, and the kernel writes no more than the length that it is told.
     let length = unsafe { libc::getxattr(path.as_ptr(), name.as_ptr(), found.as_mut_ptr().cast(), found.len()) };

@@ -5,13 +5,12 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
+use super::system::signals::LAST as LAST_SIGNAL;
+
 static RECORDED: AtomicBool = AtomicBool::new(false);
 static CLOSED_STREAMS: AtomicU8 = AtomicU8::new(0);
 static IGNORED: AtomicU64 = AtomicU64::new(0);
 static BLOCKED: AtomicU64 = AtomicU64::new(0);
-
-/// Highest signal number on Linux; higher numbers do not exist.
-const LAST_SIGNAL: i32 = 64;
 
 #[used]
 #[cfg_attr(target_os = "macos", unsafe(link_section = "__DATA,__mod_init_func"))]
@@ -38,7 +37,7 @@ extern "C" fn record() {
     }
     CLOSED_STREAMS.store(closed, Ordering::Relaxed);
     IGNORED.store(ignored, Ordering::Relaxed);
-    BLOCKED.store(super::signals::blocked(), Ordering::Relaxed);
+    BLOCKED.store(super::system::signals::blocked(), Ordering::Relaxed);
     RECORDED.store(true, Ordering::Release);
 }
 

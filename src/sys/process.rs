@@ -14,6 +14,13 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::{ForkResult, Pid};
 
+pub use super::system::process::{
+    adopt_orphans, children, end_with_parent, groups, image, limit_processes, own_time, soft_cpu_limit,
+};
+use super::system::process::{children_of_process, kibibytes};
+#[cfg(target_os = "linux")]
+pub use super::system::process::{drop_capabilities, has_capabilities, has_no_new_privs, hide};
+
 /// Runs `child` in a copy of this process and returns its number; `child` never returns here.
 ///
 /// The process must have one thread, as this program always has: then the copy may allocate and take locks.
@@ -79,83 +86,6 @@ pub fn exec(program: &CStr, argv: &[CString], environment: &[CString]) -> nix::e
 #[must_use]
 pub fn c_string(text: &std::ffi::OsStr) -> Option<CString> {
     CString::new(text.as_bytes()).ok()
-}
-
-/// Whether `no_new_privs` is set on this process.
-#[must_use]
-pub fn has_no_new_privs() -> bool {
-    nix::sys::prctl::get_no_new_privs().unwrap_or(false)
-}
-
-/// What the calls about capabilities begin with.
-#[repr(C)]
-struct CapabilityHeader {
-    version: u32,
-    pid: i32,
-}
-
-impl CapabilityHeader {
-    /// The third version, for this process.
-    const OWN: Self = Self { version: 0x2008_0522, pid: 0 };
-}
-
-/// One half of the capabilities of a process.
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-struct Capabilities {
-    effective: u32,
-    permitted: u32,
-    inheritable: u32,
-}
-
-/// Gives up every capability for good: the bounding set first, which takes one of them.
-pub fn drop_capabilities() -> io::Result<()> {
-    const PR_CAPBSET_DROP: libc::c_int = 24;
-    for capability in 0..64 {
-        // SAFETY: takes integers; a number above the last capability gives EINVAL.
-        if unsafe { libc::prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) } == 0 {
-            continue;
-        }
-        match io::Error::last_os_error() {
-            error if error.raw_os_error() == Some(libc::EINVAL) => break,
-            error => return Err(error),
-        }
-    }
-    let mut header = CapabilityHeader::OWN;
-    let data = [Capabilities::default(); 2];
-    // SAFETY: version 3 wants one header and an array of two data records, which is what the pointers lead to.
-    let set = unsafe { libc::syscall(libc::SYS_capset, &raw mut header, data.as_ptr()) };
-    if set == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-}
-
-/// Whether any capability but those in `known` is left to this process or could come back: permitted, effective, inheritable or
-/// bounding.
-pub fn has_capabilities(known: &[u32]) -> io::Result<bool> {
-    const PR_CAPBSET_READ: libc::c_int = 23;
-    let mut header = CapabilityHeader::OWN;
-    let mut data = [Capabilities::default(); 2];
-    // SAFETY: version 3 wants one header and an array of two data records, which is what the pointers lead to.
-    let read = unsafe { libc::syscall(libc::SYS_capget, &raw mut header, data.as_mut_ptr()) };
-    if read != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    for (data, first) in data.iter().zip([0, 32]) {
-        let known = known.iter().filter_map(|number| number.checked_sub(first).filter(|bit| *bit < 32));
-        let known = known.fold(0, |bits, bit| bits | 1 << bit);
-        if (data.effective | data.permitted | data.inheritable) & !known != 0 {
-            return Ok(true);
-        }
-    }
-    for capability in 0..64 {
-        // SAFETY: takes integers; a number above the last capability gives EINVAL, which ends the loop.
-        match unsafe { libc::prctl(PR_CAPBSET_READ, capability, 0, 0, 0) } {
-            0 => {}
-            1 if known.contains(&capability) => {}
-            1 => return Ok(true),
-            _ => break,
-        }
-    }
-    Ok(false)
 }
 
 /// Text for an error number, lower case as in our messages, and the same whichever C library is used.
@@ -243,11 +173,8 @@ pub fn changed_child_with_usage() -> nix::Result<Option<(Pid, Change, Usage)>> {
         Duration::from_secs(u64::try_from(time.tv_sec).unwrap_or(0))
             + Duration::from_micros(u64::try_from(time.tv_usec).unwrap_or(0))
     };
-    let usage = Usage {
-        user: time(usage.ru_utime),
-        system: time(usage.ru_stime),
-        max_rss_kib: u64::try_from(usage.ru_maxrss).unwrap_or(0),
-    };
+    let usage =
+        Usage { user: time(usage.ru_utime), system: time(usage.ru_stime), max_rss_kib: kibibytes(usage.ru_maxrss) };
     Ok(Some((Pid::from_raw(pid), change, usage)))
 }
 
@@ -262,30 +189,6 @@ pub fn ended_child() -> Option<Pid> {
     // SAFETY: waitid fills in this field, and leaves the zero when there is nothing to tell.
     let pid = if asked == 0 { unsafe { info.si_pid() } } else { 0 };
     (pid != 0).then(|| Pid::from_raw(pid))
-}
-
-/// Processor time that process `pid` itself has used, what came of its children left out; `None` without `/proc`.
-#[must_use]
-pub fn own_time(pid: Pid) -> Option<Duration> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // proc_pid_stat(5): utime and stime are fields 14 and 15; the name, field 2, may hold anything.
-    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
-    let mut ticks = || fields.next()?.parse::<u64>().ok();
-    let ticks = ticks()?.saturating_add(ticks()?);
-    let each = nix::unistd::sysconf(nix::unistd::SysconfVar::CLK_TCK).ok()??;
-    let each = u64::try_from(each).ok().filter(|each| *each > 0)?;
-    Some(Duration::from_millis(ticks.saturating_mul(1000) / each))
-}
-
-/// The soft limit on processor time of process `pid`, in seconds, also when it has ended.
-///
-/// The kernel raises it by a second with each SIGXCPU that it sends.
-#[must_use]
-pub fn soft_cpu_limit(pid: Pid) -> Option<u64> {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: a null new limit only queries, and `limit` is valid for writes.
-    let read = unsafe { libc::prlimit(pid.as_raw(), libc::RLIMIT_CPU, std::ptr::null(), &raw mut limit) };
-    (read == 0).then_some(limit.rlim_cur)
 }
 
 /// A point on the clock that all processes here have in common, to be sent from one to another within minutes.
@@ -360,20 +263,6 @@ pub fn kill_children(spare: &[Pid], taken: &mut dyn FnMut(Pid, Usage)) {
     }
 }
 
-/// The children of this process, which has one thread.
-#[must_use]
-pub fn children() -> Vec<Pid> {
-    children_of(&format!("/proc/self/task/{}", nix::unistd::getpid()))
-}
-
-fn children_of(task: &str) -> Vec<Pid> {
-    std::fs::read_to_string(format!("{task}/children"))
-        .unwrap_or_default()
-        .split_whitespace()
-        .filter_map(|word| word.parse().ok().map(Pid::from_raw))
-        .collect()
-}
-
 /// Kills every descendant of this process, but not `spare` and what comes of them, and takes in what falls to it.
 ///
 /// Each is stopped first, until no new one is found, so that nothing forks away from under the search. Bounded, as
@@ -404,8 +293,7 @@ fn descendants(spare: &[Pid]) -> Vec<Pid> {
     let mut next = 0;
     while let Some(pid) = all.get(next) {
         next += 1;
-        let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-        let found: Vec<_> = tasks.flat_map(|task| children_of(&task.path().to_string_lossy())).collect();
+        let found = children_of_process(*pid);
         all.extend(found);
     }
     all

@@ -1,18 +1,18 @@
 //! Dispositions and masks.
 
-use std::fs::File;
-use std::io::{self, Read};
-use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::io;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
 use nix::unistd::Pid;
 
 use super::inherited::{Inherited, all_signals, has};
+pub use super::system::signals::Arrivals;
+use super::system::signals::{self, block, blocked};
 
 /// A set of signals by number, with those that the libc keeps for itself and that others may send all the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Signals(u64);
+pub struct Signals(pub(super) u64);
 
 impl Signals {
     /// No signal.
@@ -20,7 +20,9 @@ impl Signals {
     /// Every signal.
     pub const ALL: Self = Self(u64::MAX);
     /// Those of which one libc or another lets nobody set the disposition.
-    pub const RESERVED: Self = Self(0b111 << 31);
+    pub const RESERVED: Self = Self(signals::RESERVED);
+    /// Those that end a program and that not every system has.
+    pub const FATAL_HERE: Self = Self::of(signals::FATAL);
 
     /// These.
     #[must_use]
@@ -60,59 +62,6 @@ impl Signals {
     }
 }
 
-/// Signals that come to this process while they are blocked.
-#[derive(Debug)]
-pub struct Arrivals(File);
-
-impl Arrivals {
-    /// Of these signals, which the caller has to block.
-    pub fn of(signals: Signals) -> io::Result<Self> {
-        let flags = libc::SFD_CLOEXEC | libc::SFD_NONBLOCK;
-        let set = &raw const signals.0;
-        // SAFETY: `set` has the eight bytes that the kernel is told to read; -1 asks for a new descriptor.
-        let number = unsafe { libc::syscall(libc::SYS_signalfd4, -1, set, size_of::<u64>(), flags) };
-        if number < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        let number = i32::try_from(number).map_err(io::Error::other)?;
-        // SAFETY: the kernel just returned this descriptor, so it is open and ours alone.
-        Ok(Self(unsafe { OwnedFd::from_raw_fd(number) }.into()))
-    }
-
-    /// The number of the next one that somebody else sent; `None` when there is none for now.
-    ///
-    /// What this process causes itself is passed over: SIGPIPE and SIGXFSZ come with a failed write, which tells enough.
-    pub fn next(&self) -> io::Result<Option<i32>> {
-        Ok(self.next_from()?.map(|(number, _)| number))
-    }
-
-    /// The same, and who sent it: 0 when that is the kernel, or a process outside our process namespace.
-    pub fn next_from(&self) -> io::Result<Option<(i32, i32)>> {
-        let own = nix::unistd::getpid().as_raw();
-        loop {
-            let mut record = [0; size_of::<libc::signalfd_siginfo>()];
-            match (&self.0).read(&mut record) {
-                Ok(length) if length == record.len() => {}
-                Ok(_) => return Ok(None),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => return Err(error),
-            }
-            // signalfd(2): ssi_signo is the first field, ssi_pid the fourth.
-            let field = |at: usize| record[at * 4..].first_chunk().map_or(0, |bytes| i32::from_ne_bytes(*bytes));
-            if field(3) != own {
-                return Ok(Some((field(0), field(3))));
-            }
-        }
-    }
-}
-
-impl AsFd for Arrivals {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
-    }
-}
-
 /// Sends the signal with this number to a process.
 pub fn send(process: Pid, number: i32) -> io::Result<()> {
     // SAFETY: kill takes two integers.
@@ -146,24 +95,6 @@ pub fn ignore_all(signals: Signals) {
 /// Blocks exactly `signals`.
 pub fn block_only(signals: Signals) -> io::Result<()> {
     block(signals.0)
-}
-
-/// The signals that are blocked, as bits: `n - 1` for signal `n`. Allocates nothing.
-pub(super) fn blocked() -> u64 {
-    let mut set = 0_u64;
-    let unchanged = std::ptr::null::<u64>();
-    // SAFETY: a null new set only queries, and `set` has the eight bytes that the kernel is told to write.
-    unsafe { libc::syscall(libc::SYS_rt_sigprocmask, libc::SIG_BLOCK, unchanged, &raw mut set, size_of::<u64>()) };
-    set
-}
-
-/// Blocks exactly these signals. By the kernel itself: musl's functions leave out 32 to 34, which it uses itself.
-fn block(set: u64) -> io::Result<()> {
-    let old = std::ptr::null_mut::<u64>();
-    // SAFETY: `set` has the eight bytes that the kernel is told to read; the old set is not asked for.
-    let done =
-        unsafe { libc::syscall(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK, &raw const set, old, size_of::<u64>()) };
-    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Gives this process the dispositions and the mask that our caller had, right before the target is executed.

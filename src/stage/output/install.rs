@@ -82,7 +82,7 @@ impl Output {
                 return Ok(());
             }
         }
-        let (ours, theirs) = nix::unistd::pipe2(OFlag::O_CLOEXEC)?;
+        let (ours, theirs) = crate::sys::fd::pipe()?;
         let flags = OFlag::from_bits_truncate(nix::fcntl::fcntl(&ours, nix::fcntl::FcntlArg::F_GETFL)?);
         // Only our end: the target's has another open file behind it.
         nix::fcntl::fcntl(&ours, nix::fcntl::FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK))?;

@@ -5,9 +5,8 @@
 use std::fs::File;
 use std::io::{self, Read};
 
-use nix::fcntl::OFlag;
 use nix::poll::{PollTimeout, poll};
-use nix::unistd::{pipe2, setsid};
+use nix::unistd::setsid;
 
 use super::Output;
 use crate::sys;
@@ -21,7 +20,7 @@ impl Output {
             return Ok(());
         }
         let ends = self.piped();
-        let (ready, settled) = pipe2(OFlag::O_CLOEXEC)?;
+        let (ready, settled) = sys::fd::pipe()?;
         sys::process::fork(|| {
             // In a session of its own, with nothing else of ours open: nobody shall wait for it, or for a file or a disk.
             let _own = setsid();

@@ -14,6 +14,8 @@ use nix::sys::socket::{MsgFlags, send};
 use nix::sys::termios::tcgetsid;
 use nix::unistd::getsid;
 
+use crate::sys;
+
 /// The longest that one write to a device may take.
 const WAIT: Duration = Duration::from_millis(20);
 
@@ -25,7 +27,7 @@ pub(super) enum Sink {
     Socket(File),
     /// A file, which has always room, or a device in a mode of its own. A file has a greatest size.
     Other(File, Option<u64>),
-    /// A device that would make us wait.
+    /// A device or pipe that would make us wait.
     Waiting(File),
     /// Kept in memory.
     Kept,
@@ -38,17 +40,16 @@ impl Sink {
         let file = File::from(stream);
         let kind = file.metadata()?.file_type();
         if kind.is_fifo() {
-            return Ok(Self::Pipe(file));
+            return Ok(if sys::fd::SPLICES { Self::Pipe(file) } else { Self::Waiting(file) });
         }
         if kind.is_socket() {
             return Ok(Self::Socket(file));
         }
         if kind.is_char_device() {
             // The mode belongs to everybody who has this terminal open; opened anew it is ours alone.
-            let number = file.as_raw_fd();
             let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
             let open = |path: &str| File::options().write(true).custom_flags(flags).open(path);
-            let again = open(&format!("/proc/self/fd/{number}"));
+            let again = sys::fd::anew(&file, flags);
             // A terminal that was handed to us by somebody else cannot be opened by its name, but by this one.
             let own = || tcgetsid(&file).is_ok_and(|session| Ok(session) == getsid(None));
             return Ok(match again {
@@ -80,7 +81,7 @@ impl Sink {
 
     pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
-            Self::Socket(file) => Ok(send(file.as_raw_fd(), bytes, MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL)?),
+            Self::Socket(file) => Ok(send(file.as_raw_fd(), bytes, sys::channel::NO_SIGNAL | MsgFlags::MSG_DONTWAIT)?),
             Self::Other(file, Some(largest)) => {
                 let at = if is_appended(file) { file.metadata()?.len() } else { file.stream_position()? };
                 let room = usize::try_from(largest.saturating_sub(at)).unwrap_or(usize::MAX);
@@ -93,7 +94,7 @@ impl Sink {
                 if events(file.as_fd(), PollFlags::POLLOUT).is_empty() {
                     return Err(io::ErrorKind::WouldBlock.into());
                 }
-                let written = crate::sys::signals::bounded(WAIT, || file.write(&bytes[..bytes.len().min(512)]));
+                let written = sys::signals::bounded(WAIT, || file.write(&bytes[..bytes.len().min(512)]));
                 written.map_err(|error| match error.kind() {
                     io::ErrorKind::Interrupted => io::ErrorKind::WouldBlock.into(),
                     _ => error,

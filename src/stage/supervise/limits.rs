@@ -166,6 +166,7 @@ impl Waker {
     pub(super) fn start(control: &Outer, moment: Option<Instant>) -> io::Result<Self> {
         let us = PidFd::open(nix::unistd::getpid().as_raw())?;
         let waker = sys::process::fork(|| {
+            let Ok(us) = us.in_child() else { return };
             let kept = [us.as_fd().as_raw_fd(), control.as_fd().as_raw_fd()];
             // What stays open only means that somebody sees an end later.
             let _silent = sys::fd::silence(&[0, 1, 2]);

@@ -26,7 +26,7 @@ impl List {
 
 /// The list of what has this name, be it a link; `None` where it has no more than permission bits.
 pub fn of(path: &Path, list: List) -> io::Result<Option<Vec<u8>>> {
-    let path = super::process::c_string(path.as_os_str()).ok_or(io::ErrorKind::InvalidInput)?;
+    let path = crate::sys::process::c_string(path.as_os_str()).ok_or(io::ErrorKind::InvalidInput)?;
     // The most that the kernel takes for any attribute.
     let mut bytes = vec![0_u8; 64 << 10];
     let name = list.name().as_ptr();

@@ -58,7 +58,7 @@ fn read_only(file: &OwnedFd) -> io::Result<OwnedFd> {
     let tree = i32::try_from(tree).ok().filter(|tree| *tree >= 0).ok_or_else(io::Error::last_os_error)?;
     // SAFETY: the call just returned this descriptor, so it is open and ours alone.
     let tree = unsafe { OwnedFd::from_raw_fd(tree) };
-    super::mounts::set_read_only(Some(tree.as_fd()), Path::new(""))?;
+    crate::sys::mounts::set_read_only(Some(tree.as_fd()), Path::new(""))?;
     Ok(tree)
 }
 

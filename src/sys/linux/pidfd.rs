@@ -1,9 +1,10 @@
 //! Processes by descriptor: a number can be reused, a descriptor cannot.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use nix::sys::signal::Signal;
+use nix::unistd::Pid;
 
 /// A handle on one process, wherever its number stands in which namespace.
 #[derive(Debug)]
@@ -22,6 +23,23 @@ impl PidFd {
         Ok(Self(unsafe { OwnedFd::from_raw_fd(number) }))
     }
 
+    /// The process that sent a message, of which it sent a handle along.
+    #[must_use]
+    pub fn of_message(handle: Option<OwnedFd>, _: Pid) -> Option<Self> {
+        handle.map(Self)
+    }
+
+    /// What goes along with a message.
+    #[must_use]
+    pub fn to_send(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.0.as_fd())
+    }
+
+    /// The same in a child of the process that opened it.
+    pub fn in_child(self) -> io::Result<Self> {
+        Ok(self)
+    }
+
     /// Sends `signal`; a process that is gone is fine.
     pub fn send(&self, signal: Signal) -> io::Result<()> {
         let fd = self.0.as_raw_fd();
@@ -36,14 +54,8 @@ impl PidFd {
     }
 }
 
-impl From<OwnedFd> for PidFd {
-    fn from(fd: OwnedFd) -> Self {
-        Self(fd)
-    }
-}
-
 impl AsFd for PidFd {
-    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
 }

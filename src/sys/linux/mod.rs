@@ -1,0 +1,11 @@
+//! What Linux does in its own way.
+
+pub mod acl;
+pub mod at;
+pub mod channel;
+pub mod fd;
+pub mod image;
+pub mod keyring;
+pub mod pidfd;
+pub mod process;
+pub mod signals;

@@ -1,0 +1,110 @@
+//! Facts about processes, and what one process does to itself.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::unistd::{Gid, Pid};
+
+/// The children of this process.
+#[must_use]
+pub fn children() -> Vec<Pid> {
+    children_of_process(nix::unistd::getpid())
+}
+
+/// The children of process `pid`; none where that is not told.
+pub(in crate::sys) fn children_of_process(pid: Pid) -> Vec<Pid> {
+    let mut numbers: Vec<libc::pid_t> = vec![0; 1024];
+    loop {
+        let size = numbers.len() * size_of::<libc::pid_t>();
+        let Ok(size) = libc::c_int::try_from(size) else { return Vec::new() };
+        // SAFETY: the buffer has the size that is told.
+        let count = unsafe { libc::proc_listchildpids(pid.as_raw(), numbers.as_mut_ptr().cast(), size) };
+        let Ok(count) = usize::try_from(count) else { return Vec::new() };
+        // A full one may have been too small.
+        if count < numbers.len() {
+            numbers.truncate(count);
+            return numbers.into_iter().filter(|number| *number > 0).map(Pid::from_raw).collect();
+        }
+        numbers.resize(numbers.len() * 2, 0);
+    }
+}
+
+/// How long a tick of the processor's clock is: so many nanoseconds for so many ticks.
+#[repr(C)]
+struct Timebase {
+    nanoseconds: u32,
+    ticks: u32,
+}
+
+unsafe extern "C" {
+    /// Of libSystem: `mach/mach_time.h`.
+    fn mach_timebase_info(info: *mut Timebase) -> libc::c_int;
+}
+
+/// Processor time that process `pid` itself has used, what came of its children left out, also when it has ended.
+#[must_use]
+pub fn own_time(pid: Pid) -> Option<Duration> {
+    // SAFETY: all-zero bytes are a valid record.
+    let mut usage: libc::rusage_info_v4 = unsafe { std::mem::zeroed() };
+    // SAFETY: the record is of the kind that is named.
+    let told = unsafe { libc::proc_pid_rusage(pid.as_raw(), libc::RUSAGE_INFO_V4, (&raw mut usage).cast()) };
+    let mut base = Timebase { nanoseconds: 0, ticks: 0 };
+    // SAFETY: `base` is valid for writes.
+    let known = unsafe { mach_timebase_info(&raw mut base) };
+    if told != 0 || known != 0 || base.ticks == 0 {
+        return None;
+    }
+    let ticks = u128::from(usage.ri_user_time) + u128::from(usage.ri_system_time);
+    let nanoseconds = ticks * u128::from(base.nanoseconds) / u128::from(base.ticks);
+    u64::try_from(nanoseconds).ok().map(Duration::from_nanos)
+}
+
+/// The soft limit on processor time of another process: not told.
+#[must_use]
+pub fn soft_cpu_limit(_: Pid) -> Option<u64> {
+    None
+}
+
+/// Orphans go to the first process of the system, and nobody can have them: one that hides so is said to outlive a run.
+pub fn adopt_orphans() -> nix::Result<()> {
+    Ok(())
+}
+
+/// Nothing ends a process with its parent: what is left when both stages are killed at once is said to outlive a run.
+pub fn end_with_parent() -> nix::Result<()> {
+    Ok(())
+}
+
+/// The groups of this process besides its own.
+pub fn groups() -> nix::Result<Vec<Gid>> {
+    // SAFETY: without room it only says how many there are.
+    let count = Errno::result(unsafe { libc::getgroups(0, std::ptr::null_mut()) })?;
+    let mut groups: Vec<libc::gid_t> = vec![0; usize::try_from(count).unwrap_or(0)];
+    // SAFETY: there is room for as many as are named.
+    let count = Errno::result(unsafe { libc::getgroups(count, groups.as_mut_ptr()) })?;
+    groups.truncate(usize::try_from(count).unwrap_or(0));
+    Ok(groups.into_iter().map(Gid::from_raw).collect())
+}
+
+/// Our own executable by its name.
+#[must_use]
+pub fn image() -> Option<PathBuf> {
+    std::env::current_exe().and_then(std::fs::canonicalize).ok()
+}
+
+/// The memory that the kernel tells of in a usage, in KiB.
+pub(in crate::sys) fn kibibytes(told: libc::c_long) -> u64 {
+    u64::try_from(told).unwrap_or(0) >> 10
+}
+
+/// Sets a limit on the processes of this user, for this process and what comes of it. A lower hard limit stays.
+pub fn limit_processes(most: u64) -> nix::Result<()> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is valid for writes.
+    Errno::result(unsafe { libc::getrlimit(libc::RLIMIT_NPROC, &raw mut limit) })?;
+    let most = most.min(limit.rlim_max);
+    limit = libc::rlimit { rlim_cur: most, rlim_max: most };
+    // SAFETY: `limit` is valid for reads.
+    Errno::result(unsafe { libc::setrlimit(libc::RLIMIT_NPROC, &raw const limit) }).map(drop)
+}
