@@ -141,7 +141,7 @@ fn rehearse(host: &Host, policy: &Policy, backend: Backend, program: &mut Option
     diagnose::elsewhere(backend)?;
     // Never executed: a rehearsal ends where the target would start.
     let target = ["/bin/sh".into()];
-    let mut attempt = Attempt::default();
+    let mut attempt = Attempt { run: attempt::run_number(backend)?, ..Attempt::default() };
     loop {
         let (mut plan, tools) = attempt::prepare(policy, host, backend, &target, attempt)?;
         plan.without_created();

@@ -28,8 +28,10 @@ pub fn elsewhere(backend: Backend) -> Result<()> {
     match backend.elsewhere() {
         None => Ok(()),
         Some(system) => {
-            Err(Error::text(Kind::Backend, format!("cannot use backend '{backend}': it works on {system} only"))
-                .hint("--dry-run shows what it would be told"))
+            let error =
+                Error::text(Kind::Backend, format!("cannot use backend '{backend}': it works on {system} only"));
+            // What is mounted where depends on a host that has these mounts.
+            Err(if backend == Backend::Bwrap { error } else { error.hint("--dry-run shows what it would be told") })
         }
     }
 }
@@ -47,6 +49,9 @@ pub fn not_started(backend: Backend, program: &Path, reason: &Reason) -> Error {
         (None, Backend::Seatbelt | Backend::None) => error,
     }
 }
+
+/// Why Seatbelt cannot be had inside of itself.
+pub const NESTED: &str = "this is already inside a sandbox of the system, and profiles do not nest";
 
 /// What helps where a limit on a whole tree has nobody to keep it; `missing` is why.
 #[must_use]
@@ -150,9 +155,8 @@ pub fn remedy(reason: &Reason) -> Option<String> {
     } else if has("Failed to connect to bus") || has("transient scope unit") {
         "systemd-run, which makes the control group for a limit, could not: --allow-gap memory,procs runs the command without \
          what it cannot limit"
-    } else if has("sandbox_apply: Operation not permitted") {
-        "this is already inside a Seatbelt sandbox, and profiles do not nest: run it outside, or with '--backend none' under the \
-         rules of that sandbox alone"
+    } else if reason.text == NESTED {
+        "run it outside, or with '--backend none' under the rules of that sandbox alone"
     } else if has("Unknown option") {
         "this bwrap is too old: 0.4.0 or newer is needed"
     } else if has("Can't create file at") && has("No such device or address") {

@@ -33,7 +33,7 @@ impl Backend {
     pub const ALL: [Self; 3] = [Self::Bwrap, Self::Seatbelt, Self::None];
 
     /// What `auto` tries, in this order. Never `none`: no sandbox must be asked for by name.
-    pub const AUTO: &'static [Self] = &[Self::Bwrap];
+    pub const AUTO: &'static [Self] = if cfg!(target_os = "macos") { &[Self::Seatbelt] } else { &[Self::Bwrap] };
 
     /// The word on the command line and in tables.
     #[must_use]
@@ -83,11 +83,12 @@ impl Backend {
         }
     }
 
-    /// The system without which it is text only, and that system as people call it; `None` when this program runs nowhere else.
+    /// The system without which it is nothing or text only, and that system as people call it; `None` when this program runs nowhere else.
     #[must_use]
     pub fn elsewhere(self) -> Option<&'static str> {
         match self {
             Self::Seatbelt if std::env::consts::OS != "macos" => Some("macOS"),
+            Self::Bwrap if std::env::consts::OS != "linux" => Some("Linux"),
             Self::Bwrap | Self::Seatbelt | Self::None => None,
         }
     }

@@ -4,9 +4,10 @@ use super::resolve::{Attempt, Lost};
 use super::view::View;
 use crate::backend::Backend;
 use crate::diagnose::NO_GROUP;
+use crate::error::{Error, Kind};
 use crate::host::Host;
 use crate::policy::protection::Strength;
-use crate::policy::{Limits, Policy, Protection};
+use crate::policy::{Limits, Origin, Policy, Protection};
 use crate::stage::cgroup::{self, Group, Mechanism, Wants};
 use crate::sys::process::describe;
 
@@ -82,6 +83,19 @@ impl Bounds {
         };
         Self { limits, cgroup, procs_by_rlimit }
     }
+}
+
+/// Refuses a limit that macOS takes and does not keep.
+pub(super) fn refuse(policy: &Policy, backend: Backend) -> Result<(), Error> {
+    let there = backend == Backend::Seatbelt || cfg!(target_os = "macos");
+    if !there || policy.limits.address_space.is_none() {
+        return Ok(());
+    }
+    let origin = policy.origins.get("address_space").unwrap_or(&Origin::Default);
+    Err(Error::text(
+        Kind::Backend,
+        format!("cannot limit the address space ({origin}) with backend '{backend}': macOS keeps no such limit"),
+    ))
 }
 
 /// What keeps one limit.

@@ -187,6 +187,12 @@ impl Plan {
         self.backend.keeps_rules() && !self.backend.has_view()
     }
 
+    /// Directories of the run's own that have to be made on the host, since nothing is mounted.
+    pub fn private_places(&self) -> impl Iterator<Item = &Path> {
+        let own = self.rules.placed().filter(|_| self.backend == Backend::Seatbelt);
+        own.filter(|placed| matches!(placed.rule, view::Rule::Own(_))).map(|placed| placed.at)
+    }
+
     /// Whether the target can write what the host has at `path`, which is absolute and without links.
     #[must_use]
     pub fn lets_write(&self, path: &Path) -> bool {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use nix::unistd::AccessFlags;
 
-use super::bounds::Bounds;
+use super::bounds::{self, Bounds};
 use super::build::Builder;
 use super::env::{self, Inputs, Jobserver};
 use super::hidden::Scan;
@@ -123,6 +123,7 @@ pub fn resolve(
     if let Some(what) = reopened(host, policy.keep_fds.keys()).filter(|_| has_view) {
         lost.push((Protection::FilesWrite, what.into()));
     }
+    bounds::refuse(policy, backend)?;
     let Bounds { limits, cgroup, procs_by_rlimit } = Bounds::find(policy, backend, host, attempt, &view, &mut lost);
     let gaps = gap::gaps(policy, backend, &lost).map_err(|error| streams.hint(error, policy.network))?;
     let environment = environment(policy, host, backend, &view, &workdir)?;

@@ -305,6 +305,9 @@ impl Watch<'_> {
                     if getpid() != Pid::from_raw(1) {
                         // By its own number, should nobody say which children there are.
                         let _sent = kill(self.target, Signal::SIGKILL);
+                        if !self.shared_session {
+                            sys::process::end_session(self.target);
+                        }
                         sys::process::kill_children(&[], &mut |_, _| {});
                     }
                     self.end_the_rest();

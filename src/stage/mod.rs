@@ -22,6 +22,7 @@ pub mod mend;
 pub mod outcome;
 pub mod outer;
 pub mod output;
+pub mod private;
 pub mod rlimits;
 pub mod strace;
 pub mod strays;

@@ -5,6 +5,7 @@ use std::io;
 
 use super::cgroup::Wants;
 use super::control::Step;
+use crate::diagnose::NESTED;
 use crate::exit::Status;
 use crate::sys::process::describe;
 
@@ -59,6 +60,14 @@ impl Reason {
     /// There is no control group after all, although one looked possible.
     pub(super) fn without_group(wants: &Wants, error: &io::Error) -> Self {
         Self { group: true, ..Self::of(&format!("limit {}", wants.subject()), error) }
+    }
+}
+
+impl Reason {
+    /// The launcher was refused because of a sandbox around us.
+    #[must_use]
+    pub fn nested(self) -> Self {
+        Self { text: NESTED.into(), said: String::new(), ..self }
     }
 }
 

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 
 use nix::errno::Errno;
 use nix::sys::signal::Signal;
@@ -18,6 +19,7 @@ use super::handoff::{self, Errand, Handoff, Header, MARKER};
 use super::left::Listener;
 use super::outcome::{Outcome, Reason};
 use super::output::{Output, Wish};
+use super::private::Private;
 use super::rlimits::Rlimits;
 use super::strace::Strace;
 use super::supervise::{self, Messages, Purpose, Started};
@@ -58,7 +60,14 @@ pub enum Mode<'a> {
 #[must_use]
 pub fn run(plan: &Plan, launch: &Launch, host: &Host, mode: Mode) -> (Outcome, Account) {
     let terminal = Terminal::of(host, plan.new_session);
-    let (outcome, account) = match start(plan, launch, host, mode) {
+    let private = match Private::of(plan) {
+        Ok(private) => private,
+        Err(error) => {
+            let reason = Reason::of("make the private directories of the run", &error);
+            return (Outcome::NotStarted(reason), Account::default());
+        }
+    };
+    let (outcome, account) = match start(plan, launch, host, mode, private.as_ref()) {
         Ok((started, left)) => {
             let watched = supervise::watch(plan, host, started, terminal);
             if let Some(left) = left.filter(|_| matches!(mode, Mode::Run(_))) {
@@ -76,10 +85,18 @@ pub fn run(plan: &Plan, launch: &Launch, host: &Host, mode: Mode) -> (Outcome, A
         strays::take_away(plan);
         traces::tell(plan);
     }
+    // After the last process that may write there.
+    drop(private);
     (outcome, account)
 }
 
-fn start(plan: &Plan, launch: &Launch, host: &Host, mode: Mode) -> Result<(Started, Option<Listener>), Reason> {
+fn start(
+    plan: &Plan,
+    launch: &Launch,
+    host: &Host,
+    mode: Mode,
+    private: Option<&Private>,
+) -> Result<(Started, Option<Listener>), Reason> {
     let signals = Arrivals::of(WATCHED)?;
     let (outer, inner) = control::pair()?;
     let mut streams = Streams::duplicate(host)?;
@@ -140,7 +157,7 @@ fn start(plan: &Plan, launch: &Launch, host: &Host, mode: Mode) -> Result<(Start
     let file = handoff::write(&header, plan, &errand)?;
     let launcher = match launch {
         Launch::Program(command) => {
-            let mut passed = Passed::default();
+            let mut passed = Passed { files: Vec::new(), private };
             let marker = format!("{MARKER}={} {}", file.as_raw_fd(), header.nonce);
             let prepared = Prepared::new(command, &marker, group.as_ref(), &mut passed)?;
             passed.files.extend([file, inner.into()]);
@@ -259,10 +276,12 @@ impl Streams {
     }
 }
 
-/// Descriptors that the launcher program inherits.
-#[derive(Default)]
-struct Passed {
+/// What the launcher program is given.
+struct Passed<'a> {
+    /// Descriptors that it inherits.
     files: Vec<OwnedFd>,
+    /// The directory of the run, where it has one on the host.
+    private: Option<&'a Private>,
 }
 
 /// A launcher program with its strings made, so that nothing is built between fork and exec.
@@ -356,7 +375,10 @@ fn render(word: &Word, passed: &mut Passed) -> io::Result<OsString> {
         Word::Text(text) => return Ok(text.clone()),
         Word::Fd(file) => (file, false),
         Word::FdPath(file) => (file, true),
-        Word::Private(_) => return Err(io::Error::other("nothing on this system reads a profile")),
+        Word::Private(text) => {
+            let private = passed.private.ok_or_else(|| io::Error::other("a profile without a directory for it"))?;
+            return private.file("profile", text).map(PathBuf::into_os_string);
+        }
     };
     let opened = match file {
         launch::File::Image => sys::image::own()?,
@@ -375,4 +397,37 @@ fn render(word: &Word, passed: &mut Passed) -> io::Result<OsString> {
 
 fn c_string(text: &std::ffi::OsStr) -> io::Result<CString> {
     CString::new(text.as_bytes()).map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "a NUL byte in an argument"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_profile_is_a_file_of_the_run_and_its_launcher_hears_nothing_else() {
+        let above = tempfile::tempdir().unwrap();
+        let root = above.path().join("run");
+        let private = Private::make(&root, &[&root.join("tmp")]).unwrap();
+        let command = Command {
+            program: "/usr/bin/sandbox-exec".into(),
+            arguments: vec!["-f".into(), Word::Private("(version 1)\n".into()), "/opt/sandbox-run".into()],
+            options: Vec::new(),
+        };
+        let mut passed = Passed { files: Vec::new(), private: Some(&private) };
+        let prepared = Prepared::new(&command, "SANDBOX_RUN_STAGE=9 nonce", None, &mut passed).unwrap();
+        let text = |text: &CString| text.to_str().unwrap().to_owned();
+        let profile = root.join("profile");
+        assert_eq!(text(&prepared.program), "/usr/bin/sandbox-exec");
+        let argv: Vec<_> = prepared.argv.iter().map(text).collect();
+        assert_eq!(argv, ["/usr/bin/sandbox-exec", "-f", profile.to_str().unwrap(), "/opt/sandbox-run"]);
+        assert_eq!(prepared.environment.iter().map(text).collect::<Vec<_>>(), ["SANDBOX_RUN_STAGE=9 nonce"]);
+        assert_eq!(std::fs::read_to_string(&profile).unwrap(), "(version 1)\n");
+        // A second one would be another run's.
+        assert!(Prepared::new(&command, "", None, &mut passed).is_err());
+        drop(private);
+        assert_eq!(std::fs::read_dir(above.path()).unwrap().count(), 0);
+        // Without a directory there is nobody to remove it.
+        let mut passed = Passed { files: Vec::new(), private: None };
+        assert!(Prepared::new(&command, "", None, &mut passed).is_err());
+    }
 }

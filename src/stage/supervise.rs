@@ -25,6 +25,7 @@ use super::output::Output;
 use super::strace::Listener;
 use super::terminal::Terminal;
 use super::traces;
+use crate::backend::{Backend, seatbelt};
 use crate::exit::Status;
 use crate::host::Host;
 use crate::plan::Plan;
@@ -136,6 +137,7 @@ pub fn watch(plan: &Plan, host: &Host, started: Started, terminal: Option<Termin
         phase: Phase::Starting,
         committed: false,
         launcher_ended: false,
+        launcher_status: None,
         asked: None,
         passed_on: Signals::NONE,
         terminated_at: None,
@@ -167,6 +169,7 @@ pub fn watch(plan: &Plan, host: &Host, started: Started, terminal: Option<Termin
     let outcome = match (outcome, watch.asked, watch.account.ended_by) {
         // Asked to end before there was a target: no failure, and above all no other attempt.
         (Outcome::NotStarted(_), Some(signal), _) => Outcome::Ended(Status::Signaled(signal)),
+        (Outcome::NotStarted(reason), ..) if watch.is_nested() => Outcome::NotStarted(reason.nested()),
         (Outcome::Ended(_), _, Some(limit)) => Outcome::Ended(Status::Limited(limit)),
         (outcome, ..) => outcome,
     };
@@ -202,6 +205,8 @@ struct Watch<'a> {
     /// Whether the target may have started, although nobody has said yet that it has.
     committed: bool,
     launcher_ended: bool,
+    /// The status with which the launcher exited, once it is taken in.
+    launcher_status: Option<i32>,
     /// The first signal that asked us to end while there was no target.
     asked: Option<i32>,
     /// Every signal that was passed on.
@@ -521,6 +526,12 @@ impl Watch<'_> {
             waker.end();
         }
         Ok(())
+    }
+
+    /// Whether the launcher was refused because there is such a sandbox around us already.
+    fn is_nested(&self) -> bool {
+        let refused = |status| seatbelt::is_nested(status, self.init.is_some());
+        self.plan.backend == Backend::Seatbelt && self.launcher_status.is_some_and(refused)
     }
 
     fn why_not_started(&mut self) -> Reason {

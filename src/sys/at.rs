@@ -11,7 +11,7 @@ use std::path::{Component, Path};
 use nix::fcntl::openat;
 use nix::sys::stat::Mode;
 
-pub use super::system::at::{DIRECTORY, hold_fifo, name, through, unnamed};
+pub use super::system::at::{DIRECTORY, free, hold_fifo, name, through, unnamed};
 
 /// The names in a path.
 pub fn normal(path: &Path) -> impl Iterator<Item = &OsStr> {

@@ -14,6 +14,8 @@ mod system;
 pub mod at;
 pub mod fd;
 pub mod filter;
+#[cfg(any(test, target_os = "macos"))]
+mod frames;
 #[cfg(target_os = "linux")]
 pub mod group;
 pub mod inherited;

@@ -15,7 +15,7 @@ use nix::sys::signal::{Signal, killpg};
 use nix::unistd::{ForkResult, Pid};
 
 pub use super::system::process::{
-    adopt_orphans, children, end_with_parent, groups, image, limit_processes, own_time, soft_cpu_limit,
+    adopt_orphans, children, end_session, end_with_parent, groups, image, limit_processes, own_time, soft_cpu_limit,
 };
 use super::system::process::{children_of_process, kibibytes};
 #[cfg(target_os = "linux")]
@@ -57,6 +57,28 @@ pub fn apart(action: impl Fn() -> io::Result<()>) -> io::Result<()> {
             Ok(nix::sys::wait::WaitStatus::Exited(_, errno)) if errno != NO_NUMBER => {
                 return Err(io::Error::from_raw_os_error(errno));
             }
+            Ok(_) => return Err(io::Error::other("it was interrupted")),
+        }
+    }
+}
+
+/// Runs `child` in a copy of this process that is nobody's child of ours and has a session of its own.
+pub fn detached(child: impl FnOnce()) -> io::Result<()> {
+    let between = fork(|| {
+        // Without one it only hears what is sent to the terminal.
+        let _own = nix::unistd::setsid();
+        let started = fork(|| {
+            child();
+            exit_now(0)
+        });
+        exit_now(started.map_or_else(|errno| errno as i32, |_| 0))
+    })?;
+    loop {
+        match nix::sys::wait::waitpid(between, None) {
+            Err(nix::errno::Errno::EINTR) => {}
+            Err(errno) => return Err(errno.into()),
+            Ok(nix::sys::wait::WaitStatus::Exited(_, 0)) => return Ok(()),
+            Ok(nix::sys::wait::WaitStatus::Exited(_, errno)) => return Err(io::Error::from_raw_os_error(errno)),
             Ok(_) => return Err(io::Error::other("it was interrupted")),
         }
     }
@@ -122,6 +144,17 @@ pub enum Change {
     Stopped,
     /// It goes on.
     Continued,
+}
+
+impl Change {
+    /// The status, of one that exited.
+    #[must_use]
+    pub fn status(self) -> Option<i32> {
+        match self {
+            Self::Exited(status) => Some(status),
+            Self::Signaled(_) | Self::Stopped | Self::Continued => None,
+        }
+    }
 }
 
 /// What a process and its children that were waited for have used.

@@ -54,6 +54,9 @@ impl Watch<'_> {
     /// Kills all that comes of us, as far as it is the run's.
     fn kill_tree(&mut self) {
         let spared = self.spared();
+        if let Some(target) = self.account.pid.filter(|_| self.plan.new_session) {
+            sys::process::end_session(Pid::from_raw(target));
+        }
         sys::process::kill_tree(&spared, &mut |_, usage| self.usage.add(usage));
     }
 
@@ -99,8 +102,11 @@ impl Watch<'_> {
         loop {
             match changed_child_with_usage() {
                 Ok(None) => {}
-                Ok(Some((pid, Change::Exited(_) | Change::Signaled(_), usage))) => {
-                    launcher_gone |= pid == self.launcher;
+                Ok(Some((pid, change @ (Change::Exited(_) | Change::Signaled(_)), usage))) => {
+                    if pid == self.launcher {
+                        launcher_gone = true;
+                        self.launcher_status = change.status();
+                    }
                     self.usage.add(usage);
                     continue;
                 }

@@ -1,6 +1,7 @@
 //! Directories and files by descriptor.
 
 use std::ffi::OsStr;
+use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
@@ -25,6 +26,11 @@ pub fn name(open: impl AsFd) -> Option<PathBuf> {
 /// A hold on a FIFO that opens neither of its ends.
 pub fn hold_fifo(path: &Path) -> nix::Result<OwnedFd> {
     open(path, OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC, Mode::empty())
+}
+
+/// Takes away marks that keep a file from being removed: here only root has them, and sets them for good.
+pub fn free(_: &Path) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
 }
 
 /// A new file in a directory that has no name yet. `EOPNOTSUPP`, `EISDIR` or `EINVAL` where there are no such files.

@@ -4,6 +4,7 @@
 //! is gone when this is used.
 
 use std::ffi::{CStr, OsStr};
+use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -34,6 +35,13 @@ pub fn name(open: impl AsFd) -> Option<PathBuf> {
 /// Refused: nothing holds a FIFO without opening one of its ends.
 pub fn hold_fifo(_: &Path) -> nix::Result<OwnedFd> {
     Err(Errno::ENOTSUP)
+}
+
+/// Takes away marks that keep a file from being removed, be it a link.
+pub fn free(path: &Path) -> io::Result<()> {
+    let path = crate::sys::process::c_string(path.as_os_str()).ok_or(io::ErrorKind::InvalidInput)?;
+    // SAFETY: the name ends in NUL.
+    if unsafe { libc::lchflags(path.as_ptr(), 0) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// There are no files without a name.

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use nix::errno::Errno;
-use nix::unistd::{Gid, Pid};
+use nix::sys::signal::{Signal, kill, killpg};
+use nix::unistd::{Gid, Pid, getsid};
 
 /// The children of this process.
 #[must_use]
@@ -14,13 +15,19 @@ pub fn children() -> Vec<Pid> {
 
 /// The children of process `pid`; none where that is not told.
 pub(in crate::sys) fn children_of_process(pid: Pid) -> Vec<Pid> {
+    listed(|numbers, size| {
+        // SAFETY: the buffer has the size that is told.
+        unsafe { libc::proc_listchildpids(pid.as_raw(), numbers, size) }
+    })
+}
+
+/// Numbers that `list` writes into a buffer of so many bytes, of which it returns how many they are.
+fn listed(list: impl Fn(*mut libc::c_void, libc::c_int) -> libc::c_int) -> Vec<Pid> {
     let mut numbers: Vec<libc::pid_t> = vec![0; 1024];
     loop {
         let size = numbers.len() * size_of::<libc::pid_t>();
         let Ok(size) = libc::c_int::try_from(size) else { return Vec::new() };
-        // SAFETY: the buffer has the size that is told.
-        let count = unsafe { libc::proc_listchildpids(pid.as_raw(), numbers.as_mut_ptr().cast(), size) };
-        let Ok(count) = usize::try_from(count) else { return Vec::new() };
+        let Ok(count) = usize::try_from(list(numbers.as_mut_ptr().cast(), size)) else { return Vec::new() };
         // A full one may have been too small.
         if count < numbers.len() {
             numbers.truncate(count);
@@ -69,6 +76,20 @@ pub fn soft_cpu_limit(_: Pid) -> Option<u64> {
 /// Orphans go to the first process of the system, and nobody can have them: one that hides so is said to outlive a run.
 pub fn adopt_orphans() -> nix::Result<()> {
     Ok(())
+}
+
+/// Kills what is left of the session that `leader` began: orphans are in it that are nobody's children of ours.
+pub fn end_session(leader: Pid) {
+    // Most are in its group, which can be told to end without being listed.
+    let _sent = killpg(leader, Signal::SIGKILL);
+    for process in listed(|numbers, size| {
+        // SAFETY: the buffer has the size that is told.
+        unsafe { libc::proc_listallpids(numbers, size) }
+    }) {
+        if getsid(Some(process)) == Ok(leader) {
+            let _sent = kill(process, Signal::SIGKILL);
+        }
+    }
 }
 
 /// Nothing ends a process with its parent: what is left when both stages are killed at once is said to outlive a run.
