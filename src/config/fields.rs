@@ -604,7 +604,7 @@ pub const FIELDS: [Field; 39] = [
         about: "How much address space each process may have, as with --address-space; at least 16M. Programs that reserve much \
             more than they use fail under it; for memory there is memory.",
         bwrap: PER_PROCESS,
-        seatbelt: PER_PROCESS,
+        seatbelt: "refused: macOS keeps no such limit.",
         none: SAME,
         guesses: &["virtual_memory", "vmem", "max_address_space", "as_limit", "rlimit_as"],
     },

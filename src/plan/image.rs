@@ -29,7 +29,9 @@ pub enum Image {
         /// The dynamic loader (`PT_INTERP`), as written; `None` for a static program and for a header that makes no sense.
         interpreter: Option<PathBuf>,
     },
-    /// Neither: exec gives ENOEXEC unless a handler is registered with binfmt\_misc.
+    /// A program of macOS, there: the system has all that starts it.
+    Mach,
+    /// None of these: exec gives ENOEXEC unless a handler is registered with binfmt\_misc.
     Other,
     /// May be executed and not read (mode 0111), so that its head cannot be known.
     Unreadable,
@@ -61,8 +63,19 @@ impl Image {
         if head.starts_with(b"\x7fELF") {
             return Self::Elf { native: is_native(&head), interpreter: loader(&head, source) };
         }
+        if cfg!(target_os = "macos") && is_mach(&head) {
+            return Self::Mach;
+        }
         Self::Other
     }
+}
+
+/// Whether a file begins as a program of macOS, for one processor or for several.
+fn is_mach(head: &[u8]) -> bool {
+    const ONE: [u32; 2] = [0xFEED_FACE, 0xFEED_FACF];
+    const SEVERAL: [u32; 2] = [0xCAFE_BABE, 0xCAFE_BABF];
+    let Some(first) = head.first_chunk() else { return false };
+    ONE.contains(&u32::from_ne_bytes(*first)) || SEVERAL.contains(&u32::from_be_bytes(*first))
 }
 
 /// Opens for reading without waiting: the name may have been replaced by a FIFO or a link since it was resolved.
@@ -340,6 +353,20 @@ mod tests {
     fn slice(bytes: &[u8], offset: u64, length: usize) -> Vec<u8> {
         let start = usize::try_from(offset).unwrap_or(usize::MAX).min(bytes.len());
         bytes[start..].iter().copied().take(length).collect()
+    }
+
+    #[test]
+    fn programs_of_macos_are_told_by_their_first_bytes() {
+        let program: [&[u8]; 4] =
+            [b"\xCF\xFA\xED\xFE\x0C\0\0\x01", b"\xCE\xFA\xED\xFE", b"\xCA\xFE\xBA\xBE\0\0\0\x02", b"\xCA\xFE\xBA\xBF"];
+        for head in program {
+            assert!(is_mach(head), "{}", head.escape_ascii());
+            // Elsewhere they are programs of nobody, and the second kind may be a class of Java.
+            assert_eq!(of(head), if cfg!(target_os = "macos") { Image::Mach } else { Image::Other });
+        }
+        for head in [&b"\x7fELF"[..], b"#!/bin/sh\n", b"\xCF\xFA\xED", b"\xBE\xBA\xFE\xCA", b""] {
+            assert!(!is_mach(head), "{}", head.escape_ascii());
+        }
     }
 
     fn script(line: &[u8]) -> Option<(Vec<u8>, Option<Vec<u8>>)> {

@@ -280,12 +280,15 @@ fn trace(
 ) -> Result<Tracing> {
     const LOUD: &str =
         "--trace: the command may trace its processes and read their memory in this run, which is refused otherwise";
+    let refuse = |reason: &str| Error::text(Kind::Policy, format!("cannot trace the command (--trace): {reason}"));
+    if !cfg!(target_os = "linux") {
+        return Err(refuse("it takes strace, which only Linux has"));
+    }
     if trace::is_tracer(&target.literal) {
         let name = target.literal.file_name().unwrap_or_default().display();
         warnings.push(format!("{LOUD}; '{name}' is a tracer itself: what it is refused is not listed"));
         return Ok(Tracing::Target);
     }
-    let refuse = |reason: &str| Error::text(Kind::Policy, format!("cannot trace the command (--trace): {reason}"));
     let path = host.variable("PATH");
     let Some(strace) = trace::find(&target::path_entries(path), workdir) else {
         return Err(refuse("there is no strace in PATH").hint(

@@ -458,7 +458,7 @@ impl Start<'_> {
                 }
                 Ok(true)
             }
-            Image::Elf { interpreter: None, .. } | Image::Unreadable => Ok(true),
+            Image::Elf { interpreter: None, .. } | Image::Mach | Image::Unreadable => Ok(true),
             Image::Other => Ok(false),
         }
     }

@@ -101,8 +101,8 @@ fn run(handoff: &Handoff, control: &Inner) -> Result<i32, Failure> {
     if header.isolation.is_some() {
         inside::shut()?;
     }
-    let handle = sys::pidfd::PidFd::open(getpid().as_raw()).at(Step::Handle)?;
-    control.report(Report::Alive, handle.to_send()).at(Step::Handle)?;
+    let handle = sys::pidfd::PidFd::of_this_process().at(Step::Handle)?;
+    control.report(Report::Alive, handle.as_ref().map(AsFd::as_fd)).at(Step::Handle)?;
     if let Some(isolation) = &header.isolation {
         inside::enter(handoff, isolation)?;
         // Out of the caller's session, whose priority can be set by the name of any process that is in it.

@@ -29,10 +29,9 @@ impl PidFd {
         handle.map(Self)
     }
 
-    /// What goes along with a message.
-    #[must_use]
-    pub fn to_send(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.0.as_fd())
+    /// What this process can send along with a message for others to have a handle on it.
+    pub fn of_this_process() -> io::Result<Option<Self>> {
+        Self::open(nix::unistd::getpid().as_raw()).map(Some)
     }
 
     /// The same in a child of the process that opened it.

@@ -30,10 +30,10 @@ impl PidFd {
         Self::open(launcher.as_raw()).ok()
     }
 
-    /// What goes along with a message: nothing, since a queue cannot be sent.
-    #[must_use]
-    pub fn to_send(&self) -> Option<BorrowedFd<'_>> {
-        None
+    /// What this process can send along with a message for others to have a handle on it: nothing, a queue stays where it is.
+    #[allow(clippy::unnecessary_wraps, reason = "on Linux there is something, and it can fail")]
+    pub fn of_this_process() -> io::Result<Option<Self>> {
+        Ok(None)
     }
 
     /// The same in a child of that process, to which the queue does not come.

@@ -63,6 +63,12 @@ impl Arrivals {
                 done => done?,
             }
         }
+        // Those that came before there was a queue come once more.
+        for number in (1..=LAST).filter(|number| signals.has(*number) && !OWN.contains(number)) {
+            if take(number) {
+                crate::sys::signals::send(nix::unistd::getpid(), number)?;
+            }
+        }
         Ok(Self(queue))
     }
 
@@ -76,8 +82,9 @@ impl Arrivals {
         match Errno::result(count) {
             Ok(0) | Err(Errno::EINTR) => Ok(None),
             Ok(_) => {
-                let number = i32::try_from(event.ident).map_err(io::Error::other)?;
-                take(number);
+                let number = i32::try_from(event.ident).ok().filter(|number| (1..=LAST).contains(number));
+                let number = number.ok_or(io::ErrorKind::InvalidData)?;
+                let _waited = take(number);
                 Ok(Some(number))
             }
             Err(errno) => Err(errno.into()),
@@ -96,17 +103,19 @@ impl AsFd for Arrivals {
     }
 }
 
-/// Takes a signal that waits because it is blocked: it was heard of by the queue, and must not come again with the mask.
-fn take(number: i32) {
-    let Some(bit) = number.checked_sub(1).and_then(|shift| 1_u32.checked_shl(shift.cast_unsigned())) else { return };
+/// Takes a signal that waits because it is blocked; whether there was one. What the queue has told of must not come again when
+/// the mask is lifted.
+fn take(number: i32) -> bool {
+    let bit: libc::sigset_t = 1 << (number - 1);
     let mut pending: libc::sigset_t = 0;
     // SAFETY: `pending` is valid for writes.
     let asked = unsafe { libc::sigpending(&raw mut pending) };
-    if asked == 0 && pending & bit != 0 {
-        let mut taken = 0;
-        // SAFETY: the set is valid for reads and the number for writes; it waits, so that the call returns at once.
-        unsafe { libc::sigwait(&raw const bit, &raw mut taken) };
+    if asked != 0 || pending & bit == 0 {
+        return false;
     }
+    let mut taken = 0;
+    // SAFETY: the set is valid for reads and the number for writes; it waits, so that the call returns at once.
+    unsafe { libc::sigwait(&raw const bit, &raw mut taken) == 0 }
 }
 
 /// The signals that are blocked, as bits: `n - 1` for signal `n`. Allocates nothing.
