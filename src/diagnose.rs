@@ -40,7 +40,9 @@ pub fn elsewhere(backend: Backend) -> Result<()> {
 #[must_use]
 pub fn not_started(backend: Backend, program: &Path, reason: &Reason) -> Error {
     let error = Error::text(Kind::Backend, format!("cannot start the sandbox with backend '{backend}': {reason}"));
-    match (remedy(reason), backend) {
+    // What steps fail for is said of bubblewrap.
+    let known = remedy(reason).filter(|_| reason.step.is_none() || backend != Backend::Seatbelt);
+    match (known, backend) {
         (Some(hint), _) => error.hint(hint),
         (None, _) if reason.group => error,
         (None, Backend::Bwrap) => {

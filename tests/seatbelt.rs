@@ -5,12 +5,14 @@ use std::os::unix::net::UnixListener;
 
 use sandbox_run::backend::{Backend, seatbelt};
 use sandbox_run::config::layer::merge;
+use sandbox_run::diagnose::not_started;
 use sandbox_run::host::Host;
 use sandbox_run::plan::base::macos;
 use sandbox_run::plan::resolve::Attempt;
 use sandbox_run::plan::view::Own;
 use sandbox_run::plan::{Plan, resolve};
 use sandbox_run::policy::Policy;
+use sandbox_run::stage::outcome::Reason;
 
 use crate::harness::{World, program};
 use crate::sbpl::{Profile, Query};
@@ -438,7 +440,11 @@ fn what_it_does_not_enforce_is_refused() {
         let done = call(&["--allow-gap", protection]).done().code(0).stdout_has(&format!("\ngap: {protection} ("));
         done.stdout_lacks("\nlimit: ");
     }
-    world.run(["--dry-run", "-b", "seatbelt", "--tmp-size", "1M", "true"]).done().refused(125, &["--tmp-size"]);
+    for (option, size) in [("--tmp-size", "1M"), ("--address-space", "1G")] {
+        world.run(["--dry-run", "-b", "seatbelt", option, size, "true"]).done().refused(125, &[option]);
+    }
+    // The control: where there is something that keeps it.
+    world.run(["--dry-run", "--address-space", "1G", "true"]).done().code(0).stdout_has("limit: address space");
     world
         .run(["--dry-run", "-b", "seatbelt", "--cpu-time", "1", "true"])
         .done()
@@ -463,6 +469,26 @@ fn nesting_is_told_from_a_target_with_the_same_status() {
     assert!(seatbelt::is_nested(71, false));
     assert!(!seatbelt::is_nested(71, true));
     assert!(!seatbelt::is_nested(1, false));
+    let said = "sandbox-exec: sandbox_apply: Operation not permitted\n".to_owned();
+    let reason = Reason { step: None, text: "it ended".into(), said, hung: false, group: false };
+    let error = not_started(Backend::Seatbelt, seatbelt::PROGRAM.as_ref(), &reason.nested());
+    assert_eq!(
+        error.to_string(),
+        "cannot start the sandbox with backend 'seatbelt': this is already inside a sandbox of the system, and profiles do not nest"
+    );
+    assert_eq!(error.hints().len(), 1);
+    assert!(error.hints()[0].contains("'--backend none'"), "{:?}", error.hints());
+}
+
+#[test]
+fn the_private_directories_of_a_run_lie_in_one_that_is_its_own() {
+    let world = World::new();
+    let plan = planned(&world, &merge(Vec::new()), Some(7));
+    let root = macos::scratch(Some(7));
+    let places: Vec<_> = plan.private_places().collect();
+    assert_eq!(places, [root.join("home"), root.join("tmp")]);
+    // What the launcher reads there is not for the target: nothing shows the directory itself.
+    assert!(!plan.rules.shows(&root.join("profile")));
 }
 
 /// The plan of `policy` on this host as if it were a Mac.
