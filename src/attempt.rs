@@ -25,8 +25,9 @@ use crate::stage::cgroup::Mechanism;
 use crate::stage::control::Step;
 use crate::stage::made::Made;
 use crate::stage::outcome::{Outcome, Reason};
+use crate::stage::outer;
+use crate::stage::private::Private;
 use crate::stage::trial::{Act, Answer, Trial};
-use crate::stage::{outer, private};
 use crate::{diagnose, explain, log, sys};
 
 /// A plan with the tools it was made for.
@@ -53,6 +54,10 @@ pub fn prepare(
     target: &[OsString],
     attempt: Attempt,
 ) -> Result<Planned> {
+    if backend == Backend::Bwrap {
+        // What it is told depends on mounts that no other system has.
+        diagnose::elsewhere(backend)?;
+    }
     prepare_knowing(policy, host, backend, target, attempt, None)
 }
 
@@ -68,7 +73,6 @@ fn prepare_knowing(
     let plan = plan::resolve(policy, host, backend, target, attempt, known)?;
     let bwrap = match backend {
         Backend::Bwrap => {
-            diagnose::elsewhere(backend)?;
             // A working directory of `/` or `/usr` would distrust the system itself, and so would a write grant of `/`.
             let system = |path: &Path| plan::base::PROGRAMS.iter().any(|dir| Path::new(dir).starts_with(path));
             let workdir = Some(plan.workdir.as_path()).filter(|path| !system(path));
@@ -79,17 +83,6 @@ fn prepare_knowing(
         Backend::Seatbelt | Backend::None => PathBuf::new(),
     };
     Ok((plan, Tools { bwrap, features: attempt.features }))
-}
-
-/// The number in the name of a run's own directory, for a backend that mounts none.
-pub fn run_number(backend: Backend) -> Result<Option<u64>> {
-    match backend {
-        Backend::Seatbelt => private::number().map(Some).map_err(|error| {
-            let reason = sys::process::describe(&error);
-            Error::text(Kind::Backend, format!("cannot name a directory for the run: {reason}"))
-        }),
-        Backend::Bwrap | Backend::None => Ok(None),
-    }
 }
 
 /// Whether another backend of the list may still do better.
@@ -227,7 +220,7 @@ fn attempt(
 ) -> Result<Ran> {
     diagnose::elsewhere(backend)?;
     let (Errand::Run { trace, .. } | Errand::Try { trace, .. }) = *errand;
-    let mut attempt = Attempt { trace, run: run_number(backend)?, ..Attempt::default() };
+    let mut attempt = Attempt { trace, run: Private::number(backend)?, ..Attempt::default() };
     let mut known: Option<Scan> = None;
     let mut stale = 0;
     let mut remade = 0;
@@ -392,8 +385,8 @@ pub fn adapt(
     if reason.step == Some(Step::Cover) && !attempt.bare {
         return Ok(Some(Attempt { bare: true, ..attempt }));
     }
-    // The inner stage's own answer is final, and what hangs hangs again.
-    if reason.step.is_some() || reason.hung {
+    // The inner stage's own answer is final, what hangs hangs again, and the rest is about bubblewrap.
+    if reason.step.is_some() || reason.hung || !plan.backend.has_view() {
         return Ok(None);
     }
     if attempt.features == Features::ALL

@@ -15,6 +15,7 @@ use crate::policy::{Policy, Protection};
 use crate::stage::cgroup::Wants;
 use crate::stage::outcome::Outcome;
 use crate::stage::outer;
+use crate::stage::private::Private;
 
 /// What was found.
 #[derive(Debug, Serialize)]
@@ -141,7 +142,7 @@ fn rehearse(host: &Host, policy: &Policy, backend: Backend, program: &mut Option
     diagnose::elsewhere(backend)?;
     // Never executed: a rehearsal ends where the target would start.
     let target = ["/bin/sh".into()];
-    let mut attempt = Attempt { run: attempt::run_number(backend)?, ..Attempt::default() };
+    let mut attempt = Attempt { run: Private::number(backend)?, ..Attempt::default() };
     loop {
         let (mut plan, tools) = attempt::prepare(policy, host, backend, &target, attempt)?;
         plan.without_created();

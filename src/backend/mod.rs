@@ -87,8 +87,8 @@ impl Backend {
     #[must_use]
     pub fn elsewhere(self) -> Option<&'static str> {
         match self {
-            Self::Seatbelt if std::env::consts::OS != "macos" => Some("macOS"),
             Self::Bwrap if std::env::consts::OS != "linux" => Some("Linux"),
+            Self::Seatbelt if std::env::consts::OS != "macos" => Some("macOS"),
             Self::Bwrap | Self::Seatbelt | Self::None => None,
         }
     }

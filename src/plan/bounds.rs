@@ -85,19 +85,6 @@ impl Bounds {
     }
 }
 
-/// Refuses a limit that macOS takes and does not keep.
-pub(super) fn refuse(policy: &Policy, backend: Backend) -> Result<(), Error> {
-    let there = backend == Backend::Seatbelt || cfg!(target_os = "macos");
-    if !there || policy.limits.address_space.is_none() {
-        return Ok(());
-    }
-    let origin = policy.origins.get("address_space").unwrap_or(&Origin::Default);
-    Err(Error::text(
-        Kind::Backend,
-        format!("cannot limit the address space ({origin}) with backend '{backend}': macOS keeps no such limit"),
-    ))
-}
-
 /// What keeps one limit.
 #[derive(Debug)]
 pub enum Keeper {
@@ -136,4 +123,17 @@ fn kernel() -> Option<(u32, u32)> {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").ok()?;
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
     Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+}
+
+/// Refuses a limit that macOS takes and does not keep.
+pub(super) fn refuse(policy: &Policy, backend: Backend) -> Result<(), Error> {
+    let there = backend == Backend::Seatbelt || cfg!(target_os = "macos");
+    if !there || policy.limits.address_space.is_none() {
+        return Ok(());
+    }
+    let origin = policy.origins.get("address_space").unwrap_or(&Origin::Default);
+    Err(Error::text(
+        Kind::Backend,
+        format!("cannot limit the address space ({origin}) with backend '{backend}': macOS keeps no such limit"),
+    ))
 }

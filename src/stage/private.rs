@@ -17,6 +17,8 @@ use nix::sys::signal::SigSet;
 use nix::sys::stat::{FchmodatFlags, Mode, SFlag, fchmodat, fstatat};
 use nix::unistd::{UnlinkatFlags, unlinkat};
 
+use crate::backend::Backend;
+use crate::error::{Error, Kind, Result};
 use crate::plan::Plan;
 use crate::sys;
 use crate::sys::at::{enter, open, through};
@@ -28,13 +30,6 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// The same where this process was killed, and the inner stage still has to end the target.
 const AFTER_DEATH: Duration = Duration::from_secs(10);
 
-/// A number for the name of such a directory, which nobody can foresee.
-pub fn number() -> io::Result<u64> {
-    let mut random = [0; 8];
-    File::open("/dev/urandom")?.read_exact(&mut random)?;
-    Ok(u64::from_ne_bytes(random))
-}
-
 /// The directory of a run, until it is removed.
 #[derive(Debug)]
 pub struct Private {
@@ -44,6 +39,19 @@ pub struct Private {
 }
 
 impl Private {
+    /// The number in the name of such a directory, for a backend that has one; nobody can foresee it.
+    pub fn number(backend: Backend) -> Result<Option<u64>> {
+        if backend != Backend::Seatbelt {
+            return Ok(None);
+        }
+        let mut random = [0; 8];
+        let read = File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut random));
+        read.map_err(|error| {
+            Error::text(Kind::Backend, format!("cannot name a directory for the run: {}", describe(&error)))
+        })?;
+        Ok(Some(u64::from_ne_bytes(random)))
+    }
+
     /// Makes the private directories of `plan`; `None` where it has none on the host.
     pub fn of(plan: &Plan) -> io::Result<Option<Self>> {
         let places: Vec<_> = plan.private_places().collect();

@@ -137,7 +137,6 @@ pub fn watch(plan: &Plan, host: &Host, started: Started, terminal: Option<Termin
         phase: Phase::Starting,
         committed: false,
         launcher_ended: false,
-        launcher_status: None,
         asked: None,
         passed_on: Signals::NONE,
         terminated_at: None,
@@ -151,6 +150,7 @@ pub fn watch(plan: &Plan, host: &Host, started: Started, terminal: Option<Termin
         stops: Stops { along: !plan.new_session, due: false, continuing: 0 },
         unsent: Vec::new(),
         last: None,
+        launcher_status: None,
     };
     let outcome = match watch.until_the_end() {
         Ok(outcome) => outcome,
@@ -205,8 +205,6 @@ struct Watch<'a> {
     /// Whether the target may have started, although nobody has said yet that it has.
     committed: bool,
     launcher_ended: bool,
-    /// The status with which the launcher exited, once it is taken in.
-    launcher_status: Option<i32>,
     /// The first signal that asked us to end while there was no target.
     asked: Option<i32>,
     /// Every signal that was passed on.
@@ -229,6 +227,8 @@ struct Watch<'a> {
     /// Signals for which the socket had no room, each once.
     unsent: Vec<i32>,
     last: Option<Outcome>,
+    /// The status with which the launcher exited, once it is taken in.
+    launcher_status: Option<i32>,
 }
 
 /// What the inner stage has told us.
