@@ -1,5 +1,6 @@
 complete -c sandbox-run -s b -l backend -d 'Backends to try, separated by commas [default: auto]' -r -f -a "auto\t''
 bwrap\t''
+landlock\t''
 seatbelt\t''
 none\t''"
 complete -c sandbox-run -l allow-gap -d 'Protections that may be missing, separated by commas' -r -f -a "files-read\t''

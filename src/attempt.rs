@@ -70,6 +70,13 @@ fn prepare_knowing(
     attempt: Attempt,
     known: Option<&Scan>,
 ) -> Result<Planned> {
+    if backend == Backend::Landlock {
+        // Before the plan, which would only have gaps to tell of.
+        let version = sys::landlock::probe().map_err(|error| diagnose::no_landlock(&error))?;
+        if !sys::landlock::binds_writing(version) {
+            return Err(diagnose::old_landlock(version));
+        }
+    }
     let plan = plan::resolve(policy, host, backend, target, attempt, known)?;
     let bwrap = match backend {
         Backend::Bwrap => {
@@ -80,7 +87,7 @@ fn prepare_knowing(
             let untrusted: Vec<_> = workdir.into_iter().chain(writable).collect();
             host.find_bwrap(&untrusted).map_err(|passed_over| diagnose::no_bwrap(&passed_over))?
         }
-        Backend::Seatbelt | Backend::None => PathBuf::new(),
+        Backend::Landlock | Backend::Seatbelt | Backend::None => PathBuf::new(),
     };
     Ok((plan, Tools { bwrap, features: attempt.features }))
 }

@@ -98,7 +98,7 @@ impl Denials {
     pub fn new(plan: &Plan) -> Self {
         Self {
             start: plan.workdir.clone(),
-            filter: plan.backend.has_view().then(|| handoff::filter(plan)),
+            filter: plan.backend.filters().then(|| handoff::filter(plan)),
             hidden: plan.rules.hiding().map(PathBuf::from).collect(),
             ..Self::default()
         }

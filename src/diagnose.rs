@@ -3,6 +3,7 @@
 //! Text of other programs is read here for hints only; nothing is decided by it.
 
 use std::fs;
+use std::io;
 use std::path::Path;
 
 use crate::backend::Backend;
@@ -36,19 +37,50 @@ pub fn elsewhere(backend: Backend) -> Result<()> {
     }
 }
 
+/// The kernel answers no question about Landlock.
+#[must_use]
+pub fn no_landlock(error: &io::Error) -> Error {
+    let refuse = |reason: &str| Error::text(Kind::Backend, format!("cannot use backend 'landlock': {reason}"));
+    match error.raw_os_error() {
+        Some(libc::EOPNOTSUPP) => refuse("Landlock is switched off in this kernel")
+            .hint("start the kernel with landlock in its list lsm=, as CONFIG_LSM has it by default"),
+        Some(libc::ENOSYS) => {
+            refuse("this kernel has no Landlock").hint("Linux 5.19 or newer has what it takes, if built with it")
+        }
+        Some(libc::EPERM) => refuse("a system-call filter around this process refuses Landlock")
+            .hint("run the container with a seccomp profile that allows landlock_create_ruleset"),
+        _ => refuse(&crate::sys::process::describe(error)),
+    }
+}
+
+/// The kernel's Landlock is too old to be of use.
+#[must_use]
+pub fn old_landlock(version: i32) -> Error {
+    let reason = "it forbids every rename between directories, and has no word for emptying files";
+    Error::text(
+        Kind::Backend,
+        format!("cannot use backend 'landlock': this kernel has its version {version}: {reason}"),
+    )
+    .hint("Linux 5.19 or newer has version 2")
+}
+
 /// A backend failed before the target started; `program` is what it started.
 #[must_use]
 pub fn not_started(backend: Backend, program: &Path, reason: &Reason) -> Error {
     let error = Error::text(Kind::Backend, format!("cannot start the sandbox with backend '{backend}': {reason}"));
-    // What steps fail for is said of bubblewrap.
-    let known = remedy(reason).filter(|_| reason.step.is_none() || backend != Backend::Seatbelt);
+    let known = match backend {
+        // The others are about bubblewrap.
+        Backend::Landlock => reason.step.and_then(by_step_in_process).map(str::to_owned),
+        Backend::Seatbelt if reason.step.is_some() => None,
+        Backend::Bwrap | Backend::Seatbelt | Backend::None => remedy(reason),
+    };
     match (known, backend) {
         (Some(hint), _) => error.hint(hint),
         (None, _) if reason.group => error,
         (None, Backend::Bwrap) => {
             error.hint(format!("what was found in PATH as bubblewrap is '{}'", program.display()))
         }
-        (None, Backend::Seatbelt | Backend::None) => error,
+        (None, Backend::Landlock | Backend::Seatbelt | Backend::None) => error,
     }
 }
 
@@ -191,6 +223,34 @@ fn by_step(step: Step) -> Option<&'static str> {
         | Step::Session
         | Step::Workdir
         | Step::Filter
+        | Step::Layers
+        | Step::Scratch
+        | Step::Children
+        | Step::Limits => None,
+    }
+}
+
+/// The same where there is no launcher.
+fn by_step_in_process(step: Step) -> Option<&'static str> {
+    match step {
+        Step::View => by_step(step),
+        Step::Children => {
+            Some("mount /proc; inside another Landlock sandbox --allow-gap processes for that one opens it")
+        }
+        Step::NotIsolated => Some("this kernel says that it enforces Landlock and does not: choose another backend"),
+        Step::Privileges
+        | Step::Incomplete
+        | Step::Handle
+        | Step::Cover
+        | Step::Landlock
+        | Step::Descriptors
+        | Step::Signals
+        | Step::Fork
+        | Step::Session
+        | Step::Workdir
+        | Step::Filter
+        | Step::Layers
+        | Step::Scratch
         | Step::Limits => None,
     }
 }

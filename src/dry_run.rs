@@ -1,14 +1,17 @@
 //! `--dry-run`: the plan as text or JSON. Names of variables only, never a value; the same bytes each time.
 
+use std::path::Path;
+
 use serde::Serialize;
 
 use crate::attempt::Planned;
 use crate::backend;
 use crate::cli::Format;
 use crate::error::Result;
-use crate::launch::{File, Launch, Word};
+use crate::launch::{Confinement, File, Launch, Word};
 use crate::log::escape;
-use crate::plan::{Gap, MountOp};
+use crate::plan::reach::Right;
+use crate::plan::{Gap, MountOp, Plan};
 use crate::policy::env::EnvRule;
 use crate::policy::{Access, Limits, Network, Origin, Policy};
 use crate::seccomp;
@@ -28,6 +31,8 @@ struct DryRun<'a> {
     kill_after_ms: u128,
     kept_descriptors: Vec<i32>,
     mounts: Vec<Mount>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    landlock: Option<Ruleset>,
     created_on_host: Vec<String>,
     environment: Environment,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -80,6 +85,20 @@ struct Mount {
     from: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     detail: Option<String>,
+}
+
+/// What a process lets itself do.
+#[derive(Serialize)]
+struct Ruleset {
+    version: i32,
+    rules: Vec<Allowed>,
+    tcp: bool,
+}
+
+#[derive(Serialize)]
+struct Allowed {
+    right: Right,
+    path: String,
 }
 
 #[derive(Serialize)]
@@ -141,6 +160,10 @@ pub fn render((plan, tools): &Planned, policy: &Policy, hash: String, format: Fo
         kill_after_ms: plan.kill_after.as_millis(),
         kept_descriptors: plan.keep_fds.iter().copied().collect(),
         mounts: plan.view.iter().map(mount).collect(),
+        landlock: match &launch {
+            Launch::Confined(confinement) => Some(ruleset(plan, confinement)),
+            Launch::Program(_) | Launch::InProcess => None,
+        },
         created_on_host: plan.create.iter().map(|made| text(&made.path)).collect(),
         environment: Environment {
             kept: names(&plan.environment.kept),
@@ -153,7 +176,7 @@ pub fn render((plan, tools): &Planned, policy: &Policy, hash: String, format: Fo
                 .map(|dropped| Dropped { name: dropped.name.display().to_string(), reason: dropped.reason.to_string() })
                 .collect(),
         },
-        seccomp: plan.backend.has_view().then(|| filter(handoff::filter(plan))),
+        seccomp: plan.backend.filters().then(|| filter(handoff::filter(plan))),
         gaps: &plan.gaps,
         warnings: &plan.warnings,
         notes: &plan.notes,
@@ -164,7 +187,7 @@ pub fn render((plan, tools): &Planned, policy: &Policy, hash: String, format: Fo
                 arguments: command.arguments.iter().map(word).collect(),
                 options: command.options.iter().map(word).collect(),
             }),
-            Launch::InProcess => None,
+            Launch::Confined(_) | Launch::InProcess => None,
         },
     };
     Ok(match format {
@@ -184,6 +207,18 @@ fn profile(launch: &Launch) -> Option<&String> {
         Word::Private(text) => Some(text),
         Word::Text(_) | Word::Fd(_) | Word::FdPath(_) => None,
     })
+}
+
+/// The rules; the private directories have another name in each run.
+fn ruleset(plan: &Plan, confinement: &Confinement) -> Ruleset {
+    let Confinement { landlock, rules, no_tcp } = confinement;
+    let private = plan.reach.as_ref().map(|reach| reach.scratch.top.as_path());
+    let name = |path: &Path| match private.and_then(|top| path.strip_prefix(top).ok()) {
+        Some(below) => format!("{{private}}/{}", below.display()),
+        None => path.display().to_string(),
+    };
+    let rules = rules.iter().map(|rule| Allowed { right: rule.right, path: name(&rule.path) });
+    Ruleset { version: *landlock, rules: rules.collect(), tcp: !no_tcp }
 }
 
 fn filter(options: seccomp::Options) -> Filter {
@@ -347,7 +382,13 @@ impl DryRun<'_> {
             let about = about.or(descriptor.map(|number| format!(" {number}"))).unwrap_or_default();
             lines.push(format!("setting: {setting}{about} from {from}"));
         }
-        lines.push(format!("mounts ({}):", self.mounts.len()));
+        if let Some(Ruleset { version, rules, tcp }) = &self.landlock {
+            let tcp = if *tcp { "TCP as the network" } else { "no TCP" };
+            lines.push(format!("rules of Landlock ABI {version} ({}), {tcp}:", rules.len()));
+            lines.extend(rules.iter().map(|Allowed { right, path }| format!("  {} {path}", right.word())));
+        } else {
+            lines.push(format!("mounts ({}):", self.mounts.len()));
+        }
         for mount in &self.mounts {
             let from = mount.from.as_ref().map(|from| format!(" from {from}")).unwrap_or_default();
             let detail = mount.detail.as_ref().map(|detail| format!(" {detail}")).unwrap_or_default();

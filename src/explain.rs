@@ -27,7 +27,7 @@ use crate::plan::{Plan, expand};
 use crate::policy::Policy;
 use crate::stage::trial::{Answer, Trial, identity};
 pub use decisions::decisions;
-use look::{Look, Thing, look};
+use look::{Look, Thing, look, look_by_rights};
 pub use rules::given;
 use rules::{Deciding, deciding};
 
@@ -140,7 +140,9 @@ pub fn explain(policy: &Policy, host: &Host, target: &[OsString], trace: bool, p
 fn expect(plan: &Plan, host: &Host, written: &Path) -> Result<Expected> {
     let absolute = expand(written, host, Some(&plan.workdir))?;
     let found = walk(&absolute).ok().map(|found| (found.end, found.metadata));
-    let look = if plan.backend.keeps_rules() {
+    let look = if let Some(reach) = &plan.reach {
+        look_by_rights(reach, &absolute)
+    } else if plan.backend.keeps_rules() {
         look(&plan.rules, &absolute)
     } else {
         // The same without rules.
@@ -151,15 +153,17 @@ fn expect(plan: &Plan, host: &Host, written: &Path) -> Result<Expected> {
         Look { links: Vec::new(), end, thing, has_directory: true }
     };
     let parent = look.end.parent().unwrap_or(Path::new("/"));
-    let writable = |path: &Path| !plan.backend.keeps_rules() || plan.rules.writable(path);
+    let writable = |path: &Path| match &plan.reach {
+        Some(reach) => reach.gives(path, false)[1],
+        None => !plan.backend.keeps_rules() || plan.rules.writable(path),
+    };
+    let is_private =
+        |path: &Path| plan.reach.is_none() && matches!(self::look::look(&plan.rules, path).thing, Thing::Private);
     let by_rule = match &look.thing {
         Thing::Host(_) => writable(&look.end),
         Thing::Private => true,
-        Thing::Absent => {
-            look.has_directory
-                && (writable(parent) || matches!(self::look::look(&plan.rules, parent).thing, Thing::Private))
-        }
-        Thing::Copy(_) | Thing::Folder | Thing::System | Thing::Hidden | Thing::Unknown => false,
+        Thing::Absent => look.has_directory && (writable(parent) || is_private(parent)),
+        Thing::Copy(_) | Thing::Folder | Thing::System | Thing::Hidden | Thing::Shut(_) | Thing::Unknown => false,
     };
     let permitted = match &look.thing {
         Thing::Host(metadata) => [AccessFlags::R_OK, AccessFlags::W_OK].map(|want| permits(&look.end, metadata, want)),
@@ -244,7 +248,7 @@ fn finish(written: &Path, expected: Expected, deciding: Deciding, tried: Option<
         Thing::Private | Thing::Folder => "own",
         Thing::System if tried.is_some_and(|[_, file, ..]| matches!(file, Answer::Works | Answer::Another)) => "own",
         Thing::Hidden if tried.is_some_and(|[_, file, ..]| file == Answer::Another) => "placeholder",
-        Thing::Hidden | Thing::Absent | Thing::Unknown | Thing::System => "nothing",
+        Thing::Hidden | Thing::Absent | Thing::Unknown | Thing::System | Thing::Shut(_) => "nothing",
     };
     let missing = matches!(look.thing, Thing::Absent) && found.is_none();
     if to_be_made {
@@ -255,7 +259,12 @@ fn finish(written: &Path, expected: Expected, deciding: Deciding, tried: Option<
             if writable == Some(true) { "it does not exist and can be made" } else { "it does not exist" }.into(),
         );
     }
-    if found.is_some() && !visible && writable == Some(true) && !to_be_made {
+    if visible && matches!(deciding.rule, "mask" | "hidden-name" | "secret" | "deny-socket") {
+        notes.push("the rule is not kept inside a write grant: an accepted gap".into());
+    }
+    if matches!(look.thing, Thing::Shut(_)) {
+        notes.push("its name, size and times can be seen".into());
+    } else if found.is_some() && !visible && writable == Some(true) && !to_be_made {
         notes.push("what is written there is the sandbox's own and gone afterwards".into());
     }
     if visible && !special && by_rule && !may_write {
@@ -324,6 +333,8 @@ fn agree(
         Thing::Copy(_) | Thing::Private | Thing::Folder => !refused(file),
         Thing::Hidden => file != Answer::Works,
         Thing::Absent => refused(file),
+        // Only a directory that others lead to can be opened, for its names.
+        Thing::Shut(found) => found.is_dir() || read != Answer::Works,
         Thing::System | Thing::Unknown => return true,
     };
     let reads = !(readable && refused(read));

@@ -5,13 +5,28 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use crate::plan::reach::Allowed;
+
 /// How the inner stage comes to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Launch {
     /// By a program that builds the sandbox and then executes our image inside it.
     Program(Command),
+    /// In a copy of this process, which confines itself before it becomes the target.
+    Confined(Confinement),
     /// In a copy of this process: nothing is built around it.
     InProcess,
+}
+
+/// What a process does to itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Confinement {
+    /// Version of Landlock that is made use of.
+    pub landlock: i32,
+    /// What may be done below which path; more than one rule may speak of a file.
+    pub rules: Vec<Allowed>,
+    /// Whether TCP is refused, as far as this version knows of it.
+    pub no_tcp: bool,
 }
 
 /// A launcher program and all it is told.

@@ -15,7 +15,7 @@
 //!  launch::Launch           program, arguments, files to pass
 //!    |  stage::outer        first side effects: start, watch, bury
 //!    v
-//!  ------------ bubblewrap | sandbox-exec | nothing ------------
+//!  ------ bubblewrap | Landlock in process | sandbox-exec | nothing ------
 //!    |  stage::inner        verify, restrict, start the target
 //!    v
 //!  exit::Status             the target's own | 124 | 125 | 126 | 127 | 128+n

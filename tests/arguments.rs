@@ -5,13 +5,13 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 
-use crate::harness::{BACKENDS, World, find, program};
+use crate::harness::{World, backends, find, program};
 
 #[test]
 fn words_arrive_as_they_are() {
     let words = ["", "a b", "\n", "*", "\\", "$(x)", "it's", "{\"j\":\"\\\"q\\\"\"}", "--", "--net", "-x"];
     let expected = format!("{};", words.join(";"));
-    for backend in BACKENDS {
+    for backend in backends() {
         let call = [&backend[..], &["--", "printf", "%s;"], &words].concat();
         World::new().run(call).done().is(0, &expected, "");
     }
@@ -30,7 +30,7 @@ fn bytes_that_are_not_text_arrive() {
     fs::write(&tool, "#!/bin/sh\nprintf '%s\\n' \"$0\" \"$1\" \"$PWD\"; pwd -P\n").expect("file");
     fs::set_permissions(&tool, fs::Permissions::from_mode(0o755)).expect("mode");
     let expected = [tool.as_bytes(), odd.as_bytes(), dir.as_bytes(), dir.as_bytes(), b""].join(&b'\n');
-    for backend in BACKENDS {
+    for backend in backends() {
         let words: Vec<&OsStr> = backend.iter().map(OsStr::new).chain([OsStr::new("--"), &tool, odd]).collect();
         assert_eq!(world.run(&words).cwd(&dir).done().code(0).stdout, expected);
         let elsewhere = [&[OsStr::new("-C"), &dir], &words[..]].concat();
@@ -40,7 +40,7 @@ fn bytes_that_are_not_text_arrive() {
 
 #[test]
 fn twenty_thousand_words_are_one_run() {
-    for backend in BACKENDS {
+    for backend in backends() {
         let mut words: Vec<OsString> = backend.map(OsString::from).to_vec();
         words.extend(["--", "sh", "-c", "echo $#", "_"].map(OsString::from));
         words.extend((0..20_000).map(|number| number.to_string().into()));
@@ -52,7 +52,7 @@ fn twenty_thousand_words_are_one_run() {
 fn the_longest_word_arrives() {
     // Linux's MAX_ARG_STRLEN counts the NUL at the end.
     let word = "x".repeat(131_071);
-    for backend in BACKENDS {
+    for backend in backends() {
         let words = [&backend[..], &["--", "sh", "-c", "echo ${#1}", "_", &word]].concat();
         World::new().run(words).done().is(0, "131071\n", "");
     }
@@ -63,7 +63,7 @@ fn the_name_of_the_program_arrives_as_typed() {
     let world = World::new();
     world.link("w/head", find("busybox").expect("busybox"));
     world.script("w/says", "#!/bin/sh\necho \"$0\"\n");
-    for backend in BACKENDS {
+    for backend in backends() {
         let run = |words: &[&str]| world.run([&backend[..], &["--"], words].concat()).stdin("a\nb\n").done();
         // A program of many names: only the name says what it is to do.
         run(&["./head", "-n", "1"]).is(0, "a\n", "");
@@ -77,7 +77,7 @@ fn the_name_of_the_program_arrives_as_typed() {
 #[test]
 fn options_end_at_the_first_word_that_is_none() {
     let world = World::new();
-    for backend in BACKENDS {
+    for backend in backends() {
         let run = |words: &[&str]| world.run([&backend[..], words].concat()).done();
         run(&["echo", "--net", "host"]).is(0, "--net host\n", "");
         run(&["echo", "--", "x"]).is(0, "-- x\n", "");
@@ -175,7 +175,7 @@ fn it_fits_where_commands_fit() {
     outside("sh", &["-c", "seq 20000 | xargs -s 1500000 sandbox-run -- sh -c 'echo $#' _"]).is(0, "20000\n", "");
     outside("sh", &["-c", "printf 'a\\nb\\n' | xargs -n 1 sandbox-run -- sh -c 'exit 255'"]).code(124);
 
-    for backend in BACKENDS {
+    for backend in backends() {
         let run = |words: &[&str]| world.run([&backend[..], words].concat());
         run(&["--", "sh", "-c", "echo hi | tr a-z A-Z"]).done().is(0, "HI\n", "");
         run(&["--", "python3"]).stdin("import sys\nprint(sys.argv)\n").done().is(0, "['']\n", "");

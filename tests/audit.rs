@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use serde_json::{Value, json};
 
 use crate::docs::result::validate;
-use crate::harness::{BACKENDS, World};
+use crate::harness::{World, backends};
 
 /// The lines of a log, each an object as the schema has it.
 fn lines(world: &World, name: &str) -> Vec<Value> {
@@ -22,7 +22,7 @@ fn lines(world: &World, name: &str) -> Vec<Value> {
 
 #[test]
 fn every_run_adds_a_line() {
-    for backend in BACKENDS {
+    for backend in backends() {
         let world = World::new();
         let log = world.text("o/log");
         let run = |options: &[&str], target: &[&str]| {
@@ -98,7 +98,7 @@ fn no_value_of_a_variable_is_told_in_an_error() {
 
 #[test]
 fn fifty_at_once_add_fifty_whole_lines() {
-    for backend in BACKENDS {
+    for backend in backends() {
         let world = World::new();
         world.write("o/log", "");
         let log = world.text("o/log");
@@ -147,7 +147,7 @@ fn the_target_cannot_write_it() {
 
 #[test]
 fn a_log_that_cannot_be_written_changes_no_status() {
-    for backend in BACKENDS {
+    for backend in backends() {
         let world = World::new();
         let done = world.sh(backend.iter().chain(&["--audit-log", "/dev/full"]), "exit 5").done();
         done.is(5, "", "sandbox-run: cannot write the audit log '/dev/full': no space left on device\n");
@@ -212,7 +212,7 @@ fn lines_of(world: &World, name: &str) -> usize {
 
 #[test]
 fn only_files_and_terminals_are_logs() {
-    for backend in BACKENDS {
+    for backend in backends() {
         let world = World::new();
         let fifo = world.path("o/fifo");
         nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::from_bits_truncate(0o600)).expect("fifo");
@@ -236,7 +236,7 @@ fn only_files_and_terminals_are_logs() {
 
 #[test]
 fn log_and_result_are_two_files() {
-    for backend in BACKENDS {
+    for backend in backends() {
         let world = World::new();
         world.write("o/log", "{}\n");
         world.link("link", "o");
@@ -265,7 +265,7 @@ fn log_and_result_are_two_files() {
 
 #[test]
 fn half_a_line_does_not_swallow_the_next() {
-    for backend in BACKENDS {
+    for backend in backends() {
         let world = World::new();
         let log = world.write("o/log", "{}\n{\"version\":1,\"sta");
         let run = || world.run([&backend[..], &["--audit-log", "../o/log", "true"]].concat()).done().code(0);

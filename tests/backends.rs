@@ -52,10 +52,10 @@ fn a_bwrap_where_the_target_may_write_is_passed_over() {
     let (granted, path) = (world.text("o"), world.text("o/bin"));
     let done = world.run(["-w", &granted, "echo", "real"]).env("PATH", format!("{path}:{PATHS}")).done();
     not_used(&world, done).is(0, "real\n", "");
-    let done = world.run(["-w", &granted, "/bin/true"]).env("PATH", &path).done();
+    let done = world.run(["-b", "bwrap", "-w", &granted, "/bin/true"]).env("PATH", &path).done();
     not_used(&world, done).refused(125, &[&path, "lies below", &granted]);
     // The working directory of the target counts, not only the caller's.
-    let done = world.run(["-C", &granted, "/bin/true"]).env("PATH", &path).done();
+    let done = world.run(["-b", "bwrap", "-C", &granted, "/bin/true"]).env("PATH", &path).done();
     not_used(&world, done).refused(125, &["lies below"]);
     // The control: outside of all these it is started, and fails.
     world.run(["-b", "bwrap", "-r", &granted, "/bin/true"]).env("PATH", &path).done().refused(125, &["ended before"]);
@@ -86,7 +86,7 @@ fn system_directories_are_good_places_to_work_in() {
         world.run(["pwd"]).cwd(cwd).done().is(0, &format!("{cwd}\n"), "");
     }
     if is_root() {
-        world.run(["-w", "/usr", "true"]).done().refused(125, &["/usr/bin/bwrap", "lies below '/usr'"]);
+        world.run(["-b", "bwrap", "-w", "/usr", "true"]).done().refused(125, &["/usr/bin/bwrap", "lies below '/usr'"]);
     }
 }
 
@@ -154,13 +154,13 @@ fn the_next_of_the_list_is_taken_only_when_the_one_before_fails() {
     let path = first(&broken, "fake");
     let run = |words: &[&str]| broken.run(words).env("PATH", &path);
     // Nothing of the streams is lost to the attempt that failed.
-    let done = run(&["-b", "auto,none", "--", "sh", "-c", "cat; echo err >&2; exit 7"]).stdin("in").done();
+    let done = run(&["-b", "bwrap,none", "--", "sh", "-c", "cat; echo err >&2; exit 7"]).stdin("in").done();
     done.code(7).stdout("in").stderr_has("warning: backend 'none' isolates nothing").stderr_has("\nerr\n");
-    run(&["-v", "-b", "auto,none", "true"]).done().code(0).stderr_has("bwrap: does not work");
+    run(&["-v", "-b", "bwrap,none", "true"]).done().code(0).stderr_has("bwrap: does not work");
     // What was asked for is not given up, and both reasons are told.
-    let done = run(&["-b", "auto,none", "--net", "off", "--", "touch", "ran"]).done();
+    let done = run(&["-b", "bwrap,none", "--net", "off", "--", "touch", "ran"]).done();
     done.refused(125, &["bwrap: does not work", "network (none does not enforce it)"]);
-    run(&["touch", "ran"]).done().refused(125, &["bwrap: does not work"]);
+    run(&["-b", "bwrap", "touch", "ran"]).done().refused(125, &["bwrap: does not work"]);
     assert!(!broken.has("w/ran"));
     // A target that is missing is no reason to try another backend.
     works.run(["-b", "auto,none", "nosuchcmd"]).done().refused(127, &["nosuchcmd"]);
@@ -225,7 +225,7 @@ fn an_older_release_is_no_silent_loss() {
     wrapper(&world, "lacks=--size");
     let run = |words: &[&str]| world.run(words).env("PATH", first(&world, "fake")).done();
     run(&["true"]).code(0).stderr_has("warning: this bwrap has no option --size");
-    let done = run(&["--tmp-size", "1M", "touch", "/tmp/x"]);
+    let done = run(&["-b", "bwrap", "--tmp-size", "1M", "touch", "/tmp/x"]);
     done.refused(125, &["--tmp-size", "no option --size"]).stderr_has("hint: bubblewrap 0.7.0 or newer");
     // Control: a release that has it enforces it, and says nothing.
     wrapper(&world, "");
@@ -236,7 +236,7 @@ fn an_older_release_is_no_silent_loss() {
     // One that lacks what has always been there is refused, with what it said.
     for lacks in ["--unshare-net", "--as-pid-1", "--cap-drop", "--remount-ro"] {
         wrapper(&world, &format!("lacks={lacks}"));
-        let done = run(&["touch", "ran"]).refused(125, &[&format!("Unknown option {lacks}")]);
+        let done = run(&["-b", "bwrap", "touch", "ran"]).refused(125, &[&format!("Unknown option {lacks}")]);
         done.stderr_has("hint: this bwrap is too old");
     }
 }

@@ -7,7 +7,7 @@ use sandbox_run::backend::Backend;
 use sandbox_run::policy::Protection;
 
 use crate::fakes::{first, world_with, wrapper};
-use crate::harness::{Call, World, is_root, program};
+use crate::harness::{Call, World, has_landlock, is_root, program};
 
 /// What is said of a backend of another system.
 const ELSEWHERE: &str = "seatbelt: does not work here\n  reason: cannot use backend 'seatbelt': it works on macOS only\n  remedy: --dry-run shows what it would be told\n";
@@ -59,14 +59,15 @@ fn what_works_is_listed_with_what_it_enforces() {
     let without_reasons: String =
         done.out().lines().map(|line| line.split(" (").next().unwrap().to_owned() + "\n").collect();
     let expected = format!(
-        "bwrap: works\n  program: /usr/bin/bwrap\n{}\n{ELSEWHERE}none: works, isolates nothing\n{}\nauto takes: bwrap\n",
+        "bwrap: works\n  program: /usr/bin/bwrap\n{}\nlandlock: works\n{}\n{ELSEWHERE}none: works, isolates nothing\n{}\nauto takes: bwrap\n",
         expected(Backend::Bwrap),
+        expected(Backend::Landlock),
         expected(Backend::None)
     );
     assert_eq!(without_reasons, expected);
     assert_eq!((&json["works"], &json["auto"]), (&true.into(), &"bwrap".into()));
     let names: Vec<_> = json["backends"].as_array().unwrap().iter().map(|tried| &tried["backend"]).collect();
-    assert_eq!(names, ["bwrap", "seatbelt", "none"]);
+    assert_eq!(names, ["bwrap", "landlock", "seatbelt", "none"]);
     for tried in json["backends"].as_array().unwrap().iter().filter(|tried| tried["backend"] != "seatbelt") {
         assert_eq!(tried["works"], true);
         assert!(tried.get("reason").is_none() && tried.get("remedies").is_none(), "{tried}");
@@ -89,15 +90,16 @@ fn no_bwrap_at_all() {
     let world = World::new();
     let (cause, remedy) = ("no bwrap in an absolute directory of PATH", "install bubblewrap");
     world
-        .run(["/bin/true"])
+        .run(["-b", "bwrap", "/bin/true"])
         .env("PATH", "/nowhere")
         .done()
         .refused(125, &[cause])
         .stderr_has(&format!("hint: {remedy}"));
     explained(world.run(["--check"]).env("PATH", "/nowhere"), cause, remedy);
-    let json = checked(world.run(["--check", "--json"]).env("PATH", "/nowhere"), 125);
-    assert_eq!((&json["works"], &json["auto"]), (&false.into(), &serde_json::Value::Null));
-    let [bwrap, _, none] = json["backends"].as_array().unwrap().as_slice() else { panic!("{json}") };
+    let (code, auto) = if has_landlock() { (0, "landlock".into()) } else { (125, serde_json::Value::Null) };
+    let json = checked(world.run(["--check", "--json"]).env("PATH", "/nowhere"), code);
+    assert_eq!((&json["works"], &json["auto"]), (&(code == 0).into(), &auto));
+    let [bwrap, _, _, none] = json["backends"].as_array().unwrap().as_slice() else { panic!("{json}") };
     assert_eq!((&bwrap["works"], &none["works"]), (&false.into(), &true.into()));
     assert!(bwrap["reason"].as_str().unwrap().contains(cause) && bwrap.get("program").is_none(), "{bwrap}");
     assert!(bwrap.get("protections").is_none(), "what does not work enforces nothing: {bwrap}");
@@ -107,8 +109,16 @@ fn no_bwrap_at_all() {
 /// The report of a call with `--check` names the cause and the remedy, for people.
 #[track_caller]
 fn explained(call: Call, cause: &str, remedy: &str) {
-    let done = call.done().code(125).stderr("").stdout_has("bwrap: does not work here\n");
-    let done = done.stdout_has("none: works, isolates nothing\n").stdout_has("auto finds nothing that works here\n");
+    explained_with(call, cause, remedy, has_landlock());
+}
+
+/// The same where Landlock does not need what is missing, or does.
+#[track_caller]
+fn explained_with(call: Call, cause: &str, remedy: &str, landlock: bool) {
+    let done = call.done().code(if landlock { 0 } else { 125 }).stderr("").stdout_has("bwrap: does not work here\n");
+    let done = done.stdout_has("none: works, isolates nothing\n");
+    let auto = if landlock { "auto takes: landlock\n" } else { "auto finds nothing that works here\n" };
+    let done = done.stdout_has(auto);
     let text = done.out();
     let line =
         |name: &str| text.lines().find_map(|line| line.strip_prefix(name).map(str::to_owned)).unwrap_or_default();
@@ -153,14 +163,14 @@ fn every_cause_has_its_remedy() {
         let world = world_with(&format!("#!/bin/sh\ncat >&2 <<'END'\nbwrap: {said}\nEND\nexit 1\n"));
         let path = first(&world, "fake");
         world
-            .run(["touch", "ran"])
+            .run(["-b", "bwrap", "touch", "ran"])
             .env("PATH", &path)
             .done()
             .refused(125, &[said])
             .stderr_has("sandbox-run: hint: ")
             .stderr_has(remedy);
         explained(world.run(["--check"]).env("PATH", &path), said, remedy);
-        let json = checked(world.run(["--check", "--json"]).env("PATH", &path), 125);
+        let json = checked(world.run(["--check", "--json"]).env("PATH", &path), if has_landlock() { 0 } else { 125 });
         let tried = &json["backends"][0];
         assert_eq!(tried["program"], world.text("fake/bwrap"));
         assert!(
@@ -191,8 +201,12 @@ fn other_programs_and_older_ones_are_checked_as_they_are_run() {
         [("", 0), ("lacks=--perms,--size", 0), ("lacks=--as-pid-1", 125), ("drops=--unshare-net", 125)]
     {
         wrapper(&world, settings);
-        let done = world.run(["-q", "--check"]).env("PATH", first(&world, "fake")).done().code(code).stderr("");
-        done.stdout_has(if code == 0 { "auto takes: bwrap" } else { "auto finds nothing" });
+        let done = world.run(["-q", "--check"]).env("PATH", first(&world, "fake")).done().stderr("");
+        done.stdout_has(match (code, has_landlock()) {
+            (0, _) => "auto takes: bwrap",
+            (_, true) => "auto takes: landlock",
+            (_, false) => "auto finds nothing",
+        });
     }
 }
 
@@ -234,8 +248,9 @@ fn hostile_machines_are_explained() {
     }
     let world = hostile_world();
     for (mode, cause, remedy) in OBSTACLES {
-        explained(hostile(&world, mode, &["--check"]), cause, remedy);
-        let json = checked(hostile(&world, mode, &["--check", "--json"]), 125);
+        let landlock = has_landlock() && *mode != "noproc";
+        explained_with(hostile(&world, mode, &["--check"]), cause, remedy, landlock);
+        let json = checked(hostile(&world, mode, &["--check", "--json"]), if landlock { 0 } else { 125 });
         assert!(json["backends"][0]["remedies"][0].as_str().unwrap().contains(remedy), "{mode}: {json}");
     }
     for mode in HARMLESS {

@@ -5,7 +5,7 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::fd::RawFd;
 use std::time::Duration;
 
-use crate::harness::{BACKENDS, Call, World, eventually, is_root, program};
+use crate::harness::{Call, World, backends, eventually, is_root, open_proc, program};
 
 /// Prints the numbers of the shell's open descriptors. Those that listing them takes are closed again when it looks.
 const LIST: &str = "for fd in $(ls /proc/$$/fd | sort -n); do [ -e /proc/$$/fd/$fd ] && printf '%s ' $fd; done; echo";
@@ -41,7 +41,7 @@ fn no_other_descriptor_crosses() {
     for number in ["7", "251"].into_iter().chain(is_root().then_some("8")) {
         assert!(outside.lines().any(|line| line == number), "control: {number} is open outside\n{outside}");
     }
-    for backend in BACKENDS {
+    for backend in backends() {
         call(world.sh(backend, LIST)).is(0, "0 1 2 \n", "");
         // What is only marked to be closed at exec would be open in between.
         call(world.sh(backend, "exec env sh -c \"$(cat ./list)\"")).is(0, "0 1 2 \n", "");
@@ -53,7 +53,7 @@ fn what_is_behind_a_descriptor_is_out_of_reach() {
     let world = World::new();
     let directory = || open(&world, "o");
     let written = || File::create(world.path("o/w")).expect("file");
-    for backend in BACKENDS {
+    for backend in backends() {
         let run = |options: &[&str], words: &[&str]| world.run([&backend[..], options, &["--"], words].concat());
         let read = ["cat", "/proc/self/fd/7/secret"];
         run(&[], &read).fd(directory(), 7).done().code(1).stdout("").stderr_has("No such file or directory");
@@ -89,9 +89,9 @@ fn a_named_descriptor_crosses_as_it_is() {
     let state = "head -n 2 /proc/self/fdinfo/5";
     let outside = world.call("sh", ["-c", state]).fd(five(), 5).done().code(0).out();
     assert!(outside.contains("pos:\t4\n"), "control: {outside}");
-    for backend in BACKENDS {
+    for backend in backends() {
         let run = |options: &[&str], script: &str| {
-            let options = [&backend[..], options].concat();
+            let options = [&open_proc(backend)[..], options].concat();
             world.sh(options, script).fd(five(), 5).fd(open(&world, "o/secret"), 6).done()
         };
         run(&["--keep-fd", "5"], LIST).is(0, "0 1 2 5 \n", "");
@@ -105,7 +105,7 @@ fn a_named_descriptor_crosses_as_it_is() {
 #[test]
 fn closing_a_kept_descriptor_closes_it_for_good() {
     let world = World::new();
-    for backend in BACKENDS {
+    for backend in backends() {
         let (reader, writer) = std::io::pipe().expect("pipe");
         let (stop, stopper) = std::io::pipe().expect("pipe");
         let options = [&backend[..], &["--keep-fd", "5"]].concat();
@@ -128,7 +128,7 @@ fn every_number_can_be_kept() {
     for (number, name) in numbers.iter().zip(&names) {
         world.write(&format!("o/{number}"), name);
     }
-    for backend in BACKENDS {
+    for backend in backends() {
         let mut words: Vec<String> = backend.map(str::to_owned).to_vec();
         words.extend(numbers.iter().map(|number| format!("--keep-fd={number}")));
         words.extend(["--", "python3", "-c"].map(str::to_owned));
@@ -164,7 +164,7 @@ fn closed_streams_stay_closed() {
     for open in 0..8 {
         let closed: Vec<RawFd> = (0..3).filter(|stream| open & (1 << stream) == 0).collect();
         world.call("sh", ["-c", script]).closed(&closed).done().is(64 + open, "", "");
-        for backend in BACKENDS {
+        for backend in backends() {
             world.sh(backend, script).closed(&closed).done().is(64 + open, "", "");
             world.run([&backend[..], &["no-such-command"]].concat()).closed(&closed).done().code(127);
         }
@@ -175,7 +175,7 @@ fn closed_streams_stay_closed() {
 fn streams_are_the_callers_own_files() {
     let world = World::new();
     // Shared offsets, and no copy in between: a seek inside is seen outside.
-    for backend in BACKENDS {
+    for backend in backends() {
         let mut input = open(&world, "o/secret");
         let mut output = File::options().read(true).write(true).create(true).truncate(true).open(world.path("o/out"));
         let output = output.as_mut().expect("file");
@@ -200,7 +200,7 @@ fn streams_are_the_callers_own_files() {
 #[test]
 fn the_end_of_the_output_is_seen_when_the_command_closes_it() {
     let world = World::new();
-    for backend in BACKENDS {
+    for backend in backends() {
         let (reader, writer) = std::io::pipe().expect("pipe");
         let (stop, stopper) = std::io::pipe().expect("pipe");
         let script = "echo early; exec >&-; read -r line; exit 7";
@@ -215,7 +215,7 @@ fn the_end_of_the_output_is_seen_when_the_command_closes_it() {
 #[test]
 fn a_reader_that_leaves_ends_the_command() {
     let world = World::new();
-    for backend in BACKENDS {
+    for backend in backends() {
         let (reader, writer) = std::io::pipe().expect("pipe");
         let running = world.run([&backend[..], &["--", "yes"]].concat()).stdout(writer).spawn();
         drop(reader);
@@ -242,11 +242,11 @@ fn twenty_thousand_open_descriptors_do_no_harm() {
     let crowd = |words: &[&str]| world.call("python3", [&["-c", OPEN_MANY, program], words].concat()).done();
     let open = world.call("python3", ["-c", OPEN_MANY, "/bin/sh", "-c", "ls /proc/self/fd | wc -l"]).done().out();
     assert!(open.trim().parse::<u32>().expect("a number") > 900, "control: many are open outside, {open}");
-    for backend in BACKENDS {
+    for backend in backends() {
         let script = "ls /proc/self/fd | wc -l; exit 3";
-        let done = crowd(&[&backend[..], &["--", "sh", "-c", script]].concat()).is(3, "4\n", "");
+        let done = crowd(&[&open_proc(backend)[..], &["--", "sh", "-c", script]].concat()).is(3, "4\n", "");
         assert!(done.took < Duration::from_secs(10), "{:?}", done.took);
-        crowd(&[&backend[..], &["--", "no-such-command"]].concat()).refused(127, &["'no-such-command'"]);
+        crowd(&[&open_proc(backend)[..], &["--", "no-such-command"]].concat()).refused(127, &["'no-such-command'"]);
     }
 }
 
@@ -255,7 +255,7 @@ fn too_few_descriptors_are_a_refusal() {
     let world = World::new();
     let program = program();
     let program = program.to_str().expect("text");
-    for backend in BACKENDS {
+    for backend in backends() {
         let run = |limit: u32, script: &str| {
             let under = format!("ulimit -n {limit} && exec \"$@\"");
             let words = [&["-c", &under, "_", program][..], &backend[..], &["--", "sh", "-c", script]].concat();
@@ -292,7 +292,7 @@ fn jobs(world: &World, options: &str) -> String {
 
 #[test]
 fn the_jobserver_of_make_crosses_when_it_is_asked_for() {
-    for backend in BACKENDS {
+    for backend in backends() {
         let options = format!("{} --allow-gap files-read,files-write --keep-jobserver", backend.join(" "));
         assert!(jobs(&World::new(), &options).starts_with("4\n"), "four at once");
     }
@@ -300,7 +300,7 @@ fn the_jobserver_of_make_crosses_when_it_is_asked_for() {
 
 #[test]
 fn without_its_jobserver_make_runs_one_job_after_the_other_and_does_not_complain() {
-    for backend in BACKENDS {
+    for backend in backends() {
         let options = format!("{} --allow-gap files-read,files-write", backend.join(" "));
         assert_eq!(jobs(&World::new(), &options), "1\n1\n1\n1\n");
     }
@@ -312,7 +312,7 @@ fn a_jobserver_that_does_not_cross_leaves_no_trace() {
     let (reader, writer) = std::io::pipe().expect("pipe");
     let flags = " -j4 --jobserver-auth=3,4";
     let script = format!("echo \"[$MAKEFLAGS]\"; {LIST}");
-    for backend in BACKENDS {
+    for backend in backends() {
         let run = |options: &[&str]| {
             let (reader, writer) = (reader.try_clone().expect("clone"), writer.try_clone().expect("clone"));
             let options = [&backend[..], options].concat();
@@ -338,7 +338,7 @@ fn a_jobserver_that_is_a_fifo_crosses_too() {
         fifo.display()
     );
     let before = fs::read_dir(world.path("o")).expect("directory").count();
-    for backend in BACKENDS {
+    for backend in backends() {
         let run = |options: &[&str]| {
             let words = [&backend[..], options, &["--", "python3", "-c", &client]].concat();
             world.run(words).env("MAKEFLAGS", &flags).done()

@@ -2,6 +2,7 @@
 //!
 //! With `BLESS=1` the files are written anew instead of compared.
 
+mod backends;
 mod escapes;
 mod policy;
 pub mod result;
@@ -147,7 +148,7 @@ fn bash_completes_options_backends_and_paths() -> Result<()> {
     let expected = "\
 --ba: --backend
 --allow: --allow-gap --allow-socket
--b : auto bwrap seatbelt none
+-b : auto bwrap landlock seatbelt none
 --backend n: none
 --net : off host
 -v --new-session a: auto always
@@ -182,7 +183,7 @@ fn fish_completes_options_and_backends() -> Result<()> {
     ";
     let path = "completions/sandbox-run.fish";
     if let Some(found) = completed("fish", &["--no-config"], path, script)? {
-        ensure!(found == "--backend\nauto\nbwrap\nnone\nseatbelt\n", "{found}");
+        ensure!(found == "--backend\nauto\nbwrap\nlandlock\nnone\nseatbelt\n", "{found}");
     }
     Ok(())
 }
@@ -261,6 +262,11 @@ fn the_readme_shows_the_exit_status() -> Result<()> {
 
 #[test]
 fn the_readme_shows_what_each_backend_enforces() -> Result<()> {
+    table_in_readme("backend-table", &backend_table())
+}
+
+/// Protections by backends.
+fn backend_table() -> String {
     let mut expected = String::from("| protection |");
     for backend in Backend::ALL {
         expected.extend([" ", backend.word(), " |"]);
@@ -273,7 +279,7 @@ fn the_readme_shows_what_each_backend_enforces() -> Result<()> {
         }
         expected.push('\n');
     }
-    table_in_readme("backend-table", &expected)
+    expected
 }
 
 /// The README has exactly this table between the marks of that name.

@@ -1,6 +1,6 @@
 //! `..` in paths: the run, the plan and the printed policy resolve it alike, or refuse it alike.
 
-use crate::harness::{BACKENDS, World};
+use crate::harness::{World, backends};
 
 /// Every option that takes a path of the view, with what else it needs.
 const RULES: [&[&str]; 8] = [
@@ -33,7 +33,7 @@ fn dots_below_nothing_are_refused_in_each_way() {
     world.link("w/dangling", "nowhere");
     for rule in RULES {
         for path in ["missing/../secret", "missing/../nothing", "dangling/../secret", "../w/a/b/../../secret"] {
-            for backend in BACKENDS {
+            for backend in backends() {
                 let gaps = ["--allow-gap", "files-read,files-write,masks,sockets"];
                 let found = answers(&world, &[&backend[..], &gaps, rule, &[path]].concat());
                 let right = (125, "'..' below a directory that does not exist".to_owned());

@@ -5,7 +5,7 @@ use std::ffi::{CString, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::time::Duration;
 
-use crate::harness::{BACKENDS, Call, Done, PATHS, World, program};
+use crate::harness::{Call, Done, PATHS, World, backends, program};
 
 /// What `env -0` printed, by name; no name may be there twice.
 fn variables(done: Done) -> BTreeMap<Vec<u8>, Vec<u8>> {
@@ -103,7 +103,7 @@ fn exactly_the_documented_variables_pass() {
 fn nothing_passes_when_the_default_is_nothing() {
     let world = World::new();
     let w = world.text("w");
-    for backend in BACKENDS {
+    for backend in backends() {
         let run = |options: &[&str]| variables(env(&world, &[&backend[..], options].concat()).env("A", "a").done());
         assert_eq!(run(&["--no-default-env"]), map(&[("PWD", &w)]));
         let named = run(&["--no-default-env", "-e", "A", "-e", "PATH", "-e", "B=b"]);
@@ -116,7 +116,7 @@ fn a_value_arrives_byte_for_byte() {
     let world = World::new();
     let long = "v".repeat(131_000);
     let bytes = OsString::from_vec(b"X=\xff\xfe".to_vec());
-    for backend in BACKENDS {
+    for backend in backends() {
         let set = |word: &str| {
             let name = word.split('=').next().expect("name");
             value(env(&world, &[&backend[..], &["-e", word]].concat()), name)
@@ -167,7 +167,7 @@ fn the_last_word_about_a_name_counts() {
 fn a_file_of_variables_is_read_in_its_place() {
     let world = World::new();
     world.write("w/file", b"# comment\n\nA=\"q\" $HOME # kept\nB\nC_*\r\nD=\xff\n");
-    for backend in BACKENDS {
+    for backend in backends() {
         let run = |options: &[&str]| {
             let call = env(&world, &[&backend[..], options].concat());
             variables(call.env("B", "b").env("C_1", "c").env("C_KEY", "k").env("A", "a").done())
@@ -212,7 +212,7 @@ fn an_internal_name_is_refused_in_every_form() {
         let file = world.write("w/file", word);
         world.run(["--env-file", file.to_str().expect("text"), "true"]).done().refused(125, &["file:1", "internal"]);
     }
-    for backend in BACKENDS {
+    for backend in backends() {
         let call = env(&world, &backend).env("SANDBOX_RUN_STAGE", "3 abc").env("SANDBOX_RUN_OTHER", "x");
         let found = variables(call.done());
         assert!(found.keys().all(|name| !name.to_ascii_lowercase().starts_with(b"sandbox")), "{found:?}");
@@ -243,7 +243,7 @@ fn a_wildcard_holds_back_what_looks_secret() {
         call
     };
     let wild = ["-e", "MY_*", "-e", "GIT_*", "-e", "TOKENIZERS_*"];
-    for backend in BACKENDS {
+    for backend in backends() {
         let run = |options: &[&str]| variables(callers(env(&world, &[&backend[..], options].concat())).done());
         let found = run(&wild);
         for name in ["MY_NAME", "MY_AUTHOR", "MY_MONKEY2", "GIT_AUTHOR_NAME", "TOKENIZERS_PARALLELISM"] {
@@ -280,7 +280,7 @@ fn a_wildcard_holds_back_what_looks_secret() {
 #[test]
 fn a_call_with_nothing_in_its_environment_works() {
     let world = World::new();
-    for backend in BACKENDS {
+    for backend in backends() {
         let found = variables(env(&world, &backend).env_clear().done());
         assert_eq!(found[&b"PATH"[..]], b"/usr/local/bin:/usr/bin:/bin");
         assert!(!found.contains_key(&b"LANG"[..]) && !found.contains_key(&b"SHELL"[..]), "{found:?}");
@@ -291,7 +291,7 @@ fn a_call_with_nothing_in_its_environment_works() {
 #[test]
 fn path_keeps_its_absolute_entries() {
     let world = World::new();
-    for backend in BACKENDS {
+    for backend in backends() {
         let path = |value: &str| world.sh(backend, "echo $PATH").env("PATH", value).done();
         path(":rel:/usr/bin::.:/bin:..:./x:").is(0, "/usr/bin:/bin\n", "");
         path("/no/such:/usr/bin").is(0, "/no/such:/usr/bin\n", "");
@@ -335,7 +335,7 @@ fn a_malformed_environment_is_put_in_order() {
         b"TERM",
         b"LANG=C",
     ];
-    for backend in BACKENDS {
+    for backend in backends() {
         let words = [&["sandbox-run"], &backend[..], &["-e", "DUP", "--", "env", "-0"]].concat();
         let mut found = variables(with_entries(&world, &words, entries));
         for name in ["HOME", "PWD", "TMPDIR", "TMP", "TEMP", "TEMPDIR"] {
@@ -350,7 +350,7 @@ fn a_malformed_environment_is_put_in_order() {
 #[test]
 fn a_large_environment_is_no_burden() {
     let world = World::new();
-    for backend in BACKENDS {
+    for backend in backends() {
         let call = |options: &[&str]| {
             let mut call = env(&world, &[&backend[..], options].concat());
             for number in 0..8 {
@@ -380,7 +380,7 @@ fn a_variable_that_is_too_long_is_named() {
         "w/too-many",
         (0..40).fold(String::new(), |text, number| text + &format!("BIG_{number}={}\n", "v".repeat(100_000))),
     );
-    for backend in BACKENDS {
+    for backend in backends() {
         let run = |file: &str| {
             world.run([&backend[..], &["--env-file", file, "--", "sh", "-c", "echo ${#BIG}"]].concat()).done()
         };

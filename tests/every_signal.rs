@@ -7,11 +7,15 @@ use nix::unistd::{Pid, setsid};
 use sandbox_run::sys::signals::send;
 use serde_json::json;
 
-use crate::harness::{Call, Running, World, eventually, find, processes_with, program, skip};
+use crate::harness::{Call, Running, World, eventually, find, processes_with, program, skip, usable};
 use crate::result::{object, told};
 
 /// Options for each backend that let the command write to its working directory.
-const WRITABLE: [&[&str]; 2] = [&["-q", "-b", "bwrap", "-w", ".", "--core", "0"], &["-q", "-b", "none", "--core", "0"]];
+const WRITABLE: [&[&str]; 3] = [
+    &["-q", "-b", "bwrap", "-w", ".", "--core", "0"],
+    &["-q", "-b", "none", "--core", "0"],
+    &["-q", "-b", "landlock", "-w", ".", "--core", "0"],
+];
 
 /// Signals that nobody can catch, and the one that we take as news of our children.
 const OURS: [i32; 3] = [libc::SIGKILL, libc::SIGSTOP, libc::SIGCHLD];
@@ -44,7 +48,7 @@ fn ignored() -> u64 {
 #[test]
 fn a_command_without_plans_dies_of_any_and_that_is_told() {
     let ignored = ignored();
-    for options in WRITABLE {
+    for options in usable(WRITABLE) {
         for number in (1..=64).filter(|number| !OURS.contains(number)) {
             let world = World::new();
             let mark = world.text("w/ready");
@@ -69,7 +73,7 @@ fn a_command_without_plans_dies_of_any_and_that_is_told() {
 
 #[test]
 fn a_command_that_handles_one_goes_on() {
-    for options in WRITABLE {
+    for options in usable(WRITABLE) {
         for number in [libc::SIGALRM, libc::SIGSEGV, libc::SIGABRT, libc::SIGXCPU, libc::SIGPIPE, 37, 64] {
             let world = World::new();
             let script = format!(
@@ -87,7 +91,7 @@ fn a_command_that_handles_one_goes_on() {
 
 #[test]
 fn one_to_the_whole_group_arrives_once() {
-    for options in WRITABLE {
+    for options in usable(WRITABLE) {
         for (session, number) in [("always", libc::SIGALRM), ("never", libc::SIGALRM), ("always", 40), ("never", 40)] {
             let world = World::new();
             let script = format!(
@@ -111,7 +115,7 @@ fn an_alarm_that_the_caller_has_set_rings_for_the_command() {
     if find("perl").is_none() {
         return skip("perl", "it is not installed");
     }
-    for options in WRITABLE {
+    for options in usable(WRITABLE) {
         let world = World::new();
         let sandbox_run = program();
         let result = world.text("o/r");
@@ -125,7 +129,7 @@ fn an_alarm_that_the_caller_has_set_rings_for_the_command() {
 
 #[test]
 fn what_the_command_sends_to_itself_is_no_request_of_others() {
-    for options in WRITABLE {
+    for options in usable(WRITABLE) {
         for number in [libc::SIGALRM, libc::SIGSEGV, libc::SIGUSR1, 40] {
             let world = World::new();
             let running = begin(&world, options, &format!("touch ready; kill -{number} $$"));
@@ -137,7 +141,7 @@ fn what_the_command_sends_to_itself_is_no_request_of_others() {
 
 #[test]
 fn a_signal_that_the_caller_ignores_ends_nothing() {
-    for options in WRITABLE {
+    for options in usable(WRITABLE) {
         let world = World::new();
         let sandbox_run = program();
         let mut words = vec!["-c", "trap '' ALRM USR1; exec \"$@\"", "_", sandbox_run.to_str().expect("text")];

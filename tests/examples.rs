@@ -308,7 +308,8 @@ fn no_example_runs_without_a_sandbox() {
     for example in ALL {
         let done = under(&world, example, &["-b", "none", "--", "touch", "ran"]).done();
         done.refused(125, &["backend 'none'"]);
-        let done = under(&world, example, &["--", "/usr/bin/touch", "ran"]).env("PATH", "/nowhere").done();
+        let done =
+            under(&world, example, &["-b", "bwrap", "--", "/usr/bin/touch", "ran"]).env("PATH", "/nowhere").done();
         done.refused(125, &[]);
         assert!(!world.has("w/ran"), "{example}");
     }

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
-use crate::harness::{BACKENDS, Done, World, find, is_root, skip};
+use crate::harness::{Done, World, backends, find, is_root, skip};
 
 /// `/dev/full`, to be written to.
 fn full() -> File {
@@ -13,7 +13,7 @@ fn full() -> File {
 
 #[test]
 fn the_status_of_the_command_is_ours() {
-    for backend in BACKENDS {
+    for backend in backends() {
         for code in [0, 1, 2, 77, 124, 125, 126, 127, 128, 137, 254, 255] {
             let script = format!("echo out; echo err >&2; exit {code}");
             World::new().sh(backend, &script).done().is(code, "out\n", "err\n");
@@ -23,7 +23,7 @@ fn the_status_of_the_command_is_ours() {
 
 #[test]
 fn death_by_a_signal_is_128_and_its_number() {
-    for backend in BACKENDS {
+    for backend in backends() {
         // The last two are real-time signals.
         for signal in [1, 2, 3, 4, 6, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 31, 34, 64] {
             World::new().sh(backend, &format!("kill -{signal} $$")).done().is(128 + signal, "", "");
@@ -33,7 +33,7 @@ fn death_by_a_signal_is_128_and_its_number() {
 
 #[test]
 fn signals_that_end_others_inside_change_nothing() {
-    for backend in BACKENDS {
+    for backend in backends() {
         for signal in [9, 15, 34, 64] {
             // The first is a child of the shell; the second loses its parent and falls to whoever buries orphans.
             let script = format!(
@@ -59,7 +59,7 @@ fn what_cannot_be_executed_is_126() {
     world.script("w/interpreter-is-a-directory", &format!("#!{}\n", world.text("w/directory")));
     world.script("w/broken", "\u{7f}ELFjunk");
     let before = world.snapshot();
-    for backend in BACKENDS {
+    for backend in backends() {
         for (word, reason) in [
             ("./plain", "no execute permission"),
             ("./directory", "is a directory"),
@@ -111,7 +111,7 @@ fn a_missing_loader_is_named() {
     for (name, bytes) in [("w/broken", &broken), ("w/whole", &original)] {
         fs::set_permissions(world.write(name, bytes), fs::Permissions::from_mode(0o755)).expect("mode");
     }
-    for backend in BACKENDS {
+    for backend in backends() {
         world.run([&backend[..], &["./broken"]].concat()).done().refused(126, &["'./broken'", &loader]);
         world.run([&backend[..], &["./whole"]].concat()).done().is(0, "", "");
     }
@@ -123,7 +123,7 @@ fn a_missing_interpreter_is_named_and_one_behind_env_is_its_own_matter() {
     world.script("w/direct", "#!/nope -x\n");
     world.script("w/by-env", "#!/usr/bin/env nope\n");
     world.script("w/good", "#!/bin/sh\necho good\n");
-    for backend in BACKENDS {
+    for backend in backends() {
         let run = |word: &str| world.run([&backend[..], &["--", word]].concat()).done();
         run("./direct").refused(126, &["'./direct'", "'/nope'"]);
         run("./by-env").is(127, "", &world.call("./by-env", [""; 0]).done().code(127).stderr);
@@ -137,7 +137,7 @@ fn a_script_without_an_interpreter_line_runs_by_the_shell() {
     world.script("w/plain", "echo \"$0 $*\"; exit 4\n");
     world.script("w/empty", "");
     world.script("w/blank", "#!\necho blank\n");
-    for backend in BACKENDS {
+    for backend in backends() {
         let run = |words: &[&str]| world.run([&backend[..], words].concat()).done();
         run(&["./plain", "a", "b c"]).is(4, "./plain a b c\n", "");
         run(&["./empty"]).is(0, "", "");
@@ -233,7 +233,7 @@ fn a_broken_stdout_is_for_the_command_to_report() {
         assert_ne!(outside.code, Some(0), "control: it fails outside");
         inside.is(outside.code.expect("status"), "", &outside.stderr);
     };
-    for backend in BACKENDS {
+    for backend in backends() {
         let words = [&backend[..], &["--", echo.to_str().expect("text"), "x"]].concat();
         same(world.run(&words).stdout(full()).done(), world.call(&echo, ["x"]).stdout(full()).done());
         same(world.run(&words).closed(&[1]).done(), world.call(&echo, ["x"]).closed(&[1]).done());
@@ -252,7 +252,7 @@ fn a_path_lookup_takes_the_first_that_can_be_executed() {
     let (plain, directory) = (world.text("o/plain"), world.text("o/directory"));
     let (good, script) = (world.text("o/good"), world.text("o/script"));
     fs::write(world.path("w/tool"), "#!/bin/sh\n").expect("file");
-    for backend in BACKENDS {
+    for backend in backends() {
         let run = |word: &str, entries: &[&str]| {
             let path = [entries, &["/usr/bin"]].concat().join(":");
             world.run([&backend[..], &["--", word]].concat()).env("PATH", path).done()
@@ -279,7 +279,7 @@ fn only_absolute_directories_of_path_are_searched() {
     };
     let poor = [locked, "".into(), ".".into(), "..".into(), "w".into(), "/usr/bin".into()];
     let rich = [&poor[..], &[bin.parent().expect("directory").to_owned()]].concat();
-    for backend in BACKENDS {
+    for backend in backends() {
         let run = |word: &str, entries: &[PathBuf]| {
             world.run([&backend[..], &["--", word]].concat()).env("PATH", path(entries)).done()
         };

@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-use crate::harness::{BACKENDS, Call, Running, World, eventually, find};
+use crate::harness::{Call, Running, World, backends, eventually, find, open_proc};
 
 /// Values of variables, one for each way in which a caller may have them.
 const DROPPED: &str = "value-of-a-dropped-variable";
@@ -48,8 +48,9 @@ fn no_command_line_inside_shows_a_value_or_the_policy() {
 #[test]
 fn no_internal_name_reaches_the_command() {
     let world = World::new();
-    for backend in BACKENDS {
-        let done = world.sh(backend, "env; cat /proc/self/environ").env("SANDBOX_RUN_LOG", "debug").done().code(0);
+    for backend in backends() {
+        let done =
+            world.sh(open_proc(backend), "env; cat /proc/self/environ").env("SANDBOX_RUN_LOG", "debug").done().code(0);
         assert!(done.out().contains("PATH="), "control: variables are listed");
         assert!(!done.out().to_ascii_lowercase().contains("sandbox_run"), "{}", done.out());
     }
@@ -95,7 +96,7 @@ fn file(pid: i32, name: &str) -> String {
 #[test]
 fn no_process_outside_shows_a_value_either() {
     let world = World::new();
-    for backend in BACKENDS {
+    for backend in backends() {
         let script = "sleep 60 & echo begun; read -r line; kill $!; exit 4";
         let begun = begin(with_secrets(&world, &backend, script));
         let caller = begun.running.pid();
@@ -201,7 +202,7 @@ fn a_value_is_in_no_message() {
     let world = World::new();
     let file = world.write("o/variables", format!("FILED={FILED}\n"));
     let file = file.to_str().expect("text");
-    for backend in BACKENDS {
+    for backend in backends() {
         let backend = &backend[1..];
         let words = ["-vvv", "--env-file", file, "-e", "PASSED", "-e", "DROPPED_*", "--", "true"];
         let call = world.run([backend, &words].concat()).env("PASSED", PASSED).env("DROPPED_KEY", DROPPED);

@@ -69,7 +69,8 @@ fn a_forged_hand_off_that_claims_isolation_is_refused() {
     let (script, program) = (world.text("o/forge.py"), program());
     for kind in ["listened", "claimed", "bare"] {
         let words = ["-r", "--pid", "--fork", "--mount-proc", "setpriv", "--no-new-privs", "--bounding-set=-all"];
-        let rest = ["--inh-caps=-all", "/usr/bin/python3", &script, kind, program.to_str().unwrap(), "true"];
+        let rest =
+            ["--inh-caps=-all", "/usr/bin/python3", &script, kind, program.to_str().unwrap(), "-b", "bwrap", "true"];
         let call = world.call("unshare", words.iter().chain(&rest)).env("FORGED", world.text("o/secret"));
         call.done().code(125).stdout("");
     }
@@ -91,11 +92,13 @@ fn a_target_gains_nothing_by_the_program() {
     };
     let refused = "already inside a container or another sandbox";
     for kind in KINDS {
-        inside(&["python3", script, kind, program, "cat", &secret]).refused(125, &[]).stderr_has(refused);
+        inside(&["python3", script, kind, program, "-b", "bwrap", "cat", &secret])
+            .refused(125, &[])
+            .stderr_has(refused);
     }
     inside(&["python3", script, "claimed", program, "cat", &secret]).refused(125, &["nobody started"]);
     inside(&["python3", script, "listened", program, "cat", &secret]).is(125, "", "");
-    inside(&[program, "cat", &secret]).refused(125, &[]).stderr_has(refused);
+    inside(&[program, "-b", "bwrap", "cat", &secret]).refused(125, &[]).stderr_has(refused);
     // No isolation is no gain either, and the image that runs as process 1 cannot be had from there.
     inside(&[program, "-q", "-b", "none", "cat", &secret]).code(1).stdout("").stderr_has("No such file");
     for image in ["/proc/1/exe", "/proc/1/fd/3", "/proc/1/root/bin/true", "/proc/1/cwd"] {
@@ -195,7 +198,7 @@ fn the_program_cannot_be_replaced_from_inside() {
         assert_ne!(done.code, Some(0), "{change}");
         assert!(fs::read(&copy).unwrap() == image, "{change}");
     }
-    run("deep/bin/sandbox-run true").refused(125, &[]).stderr_has("already inside");
+    run("deep/bin/sandbox-run -b bwrap true").refused(125, &[]).stderr_has("already inside");
     // The control: its neighbour can be replaced.
     run("echo new >deep/bin/plain && mv deep/bin/plain deep/bin/p && mv deep/bin/p deep/bin/plain").is(0, "", "");
     assert_eq!(world.read("w/deep/bin/plain"), "new\n");

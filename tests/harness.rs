@@ -89,7 +89,34 @@ pub fn find(program: &str) -> Option<PathBuf> {
 }
 
 /// Options that choose each backend in turn and silence its warnings: for what holds under all of them.
-pub const BACKENDS: [[&str; 3]; 2] = [["-q", "-b", "bwrap"], ["-q", "-b", "none"]];
+pub const BACKENDS: [[&str; 3]; 3] = [["-q", "-b", "bwrap"], ["-q", "-b", "none"], ["-q", "-b", "landlock"]];
+
+/// Those of them that this machine can have.
+pub fn backends() -> impl Iterator<Item = [&'static str; 3]> {
+    let landlock = has_landlock();
+    BACKENDS.into_iter().filter(move |words| landlock || !words.contains(&"landlock"))
+}
+
+/// `backend` with what lets a process that the command starts read of itself in `/proc`.
+pub fn open_proc(backend: [&'static str; 3]) -> Vec<&'static str> {
+    let more: &[_] = if backend.contains(&"landlock") { &["--allow-gap", "processes"] } else { &[] };
+    [&backend[..], more].concat()
+}
+
+/// The same for other lists of options.
+pub fn usable<T: Copy + std::fmt::Debug>(lists: impl IntoIterator<Item = T>) -> impl Iterator<Item = T> {
+    let landlock = has_landlock();
+    lists.into_iter().filter(move |list| landlock || !format!("{list:?}").contains("landlock"))
+}
+
+/// Whether this kernel has the Landlock that the backend takes; skips for want of it when not.
+pub fn has_landlock() -> bool {
+    let version = sandbox_run::sys::landlock::version();
+    if version < 6 {
+        skip("landlock", "this kernel has no Landlock ABI 6");
+    }
+    version >= 6
+}
 
 /// PATH of every call.
 pub const PATHS: &str = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin";

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use nix::sys::signal::Signal;
 use serde_json::json;
 
-use crate::harness::{BACKENDS, World, eventually, is_root, processes_with, program};
+use crate::harness::{World, backends, eventually, is_root, processes_with, program};
 use crate::result::{object, told};
 
 #[test]
@@ -35,7 +35,8 @@ fn inside_the_name_can_be_given_to_nothing_else() {
 
 #[test]
 fn a_directory_that_is_closed_at_the_end_has_the_result_and_stays_closed() {
-    for backend in BACKENDS {
+    // Under Landlock a place where the command may write is refused.
+    for backend in backends().filter(|backend| backend[2] != "landlock") {
         for script in ["chmod 555 .; exit 7", "{ echo forged >r; } 2>/dev/null; chmod 000 .; exit 7"] {
             let world = World::new();
             let options = if backend[2] == "bwrap" { &["-w", ".", "--result", "r"][..] } else { &["--result", "r"] };
@@ -88,7 +89,8 @@ fn a_disk_that_the_command_fills_has_room_for_it_or_nothing_of_the_commands() {
     if !is_root() {
         return eprintln!("only root can mount: not tried");
     }
-    for backend in BACKENDS {
+    // Under Landlock a place where the command may write is refused.
+    for backend in backends().filter(|backend| backend[2] != "landlock") {
         let world = World::new();
         let disk = world.dir("disk");
         let run = |mount: &str, script: &str| {

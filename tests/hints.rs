@@ -245,7 +245,7 @@ fn a_resource_limit_that_is_too_low_to_start() {
         ("-n 20", "the limit on open files is too low for a start (ulimit -n)"),
         ("-n 9", "the limit on open files is too low for a start (ulimit -n)"),
     ] {
-        let script = format!("ulimit {limit}; exec '{}' true", crate::harness::program().display());
+        let script = format!("ulimit {limit}; exec '{}' -b bwrap true", crate::harness::program().display());
         let done = world.call("bash", ["-c", &script]).done().refused(125, &[]).stderr_has(said);
         done.stderr_lacks("what was found in PATH");
     }

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::harness::{BACKENDS, Call, Done, World};
+use crate::harness::{Call, Done, World, backends};
 
 /// A library that appends the name of every process that loads it to `w/loaded`.
 fn library(world: &World) -> String {
@@ -35,7 +35,7 @@ fn a_preloaded_library_is_loaded_by_nothing_that_we_start() {
     assert_eq!(loaded(world.call("true", [""; 0])), "true\n", "control: it is loaded outside");
     // The caller's own loader comes before us, unless the program is static.
     let by_the_caller = loaded(world.run(["--version"]));
-    for backend in BACKENDS {
+    for backend in backends() {
         let gap = ["--allow-gap", "files-read,files-write", "-w", "."];
         let run = |words: &[&str]| loaded(world.run([&backend[..], &gap, words].concat()));
         for words in [&["--", "true"][..], &["--", "bash", "-c", "true; env >/dev/null"], &["--", "python3", "-c", "0"]]
@@ -128,7 +128,7 @@ fn hooks_of_shells_and_interpreters_do_nothing() {
         (&["PERL5OPT", "PERL5LIB"], &["perl", "-e", "0"]),
     ] {
         assert!(acts(hooked(&world, plain(&world, words), Some(names)).done()), "control: {names:?} acts outside");
-        for backend in BACKENDS {
+        for backend in backends() {
             let options = ["--allow-gap", "files-read,files-write", "-w", ".", "--"];
             let call = world.run([&backend[..], &options, words].concat());
             assert!(!acts(hooked(&world, call, None).done()), "{backend:?} {names:?}");
@@ -143,7 +143,7 @@ fn no_hook_is_inherited_and_one_warning_names_those_that_were_asked_for() {
         let out = done.out();
         HOOKS.iter().map(|(name, _)| *name).filter(|name| out.contains(&format!("{name}="))).collect::<Vec<_>>()
     };
-    for backend in BACKENDS {
+    for backend in backends() {
         let backend = &backend[1..];
         let quiet = if backend.contains(&"none") { &["-q"][..] } else { &[] };
         let done = hooked(&world, world.run([quiet, backend, &["--", "env"]].concat()), None).done();
@@ -165,7 +165,7 @@ fn no_hook_is_inherited_and_one_warning_names_those_that_were_asked_for() {
 #[test]
 fn a_hook_passes_when_its_value_is_typed() {
     let world = World::new();
-    for backend in BACKENDS {
+    for backend in backends() {
         for name in names() {
             let typed = format!("{name}=typed");
             // Not by a program that would act on it.

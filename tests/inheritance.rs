@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::harness::{BACKENDS, Call, Done, World, program};
+use crate::harness::{Call, Done, World, backends, program};
 
 /// Becomes the program in its arguments after doing what the first one says.
 const BECOME: &str = "import os, resource, signal, sys\nexec(sys.argv[1])\nos.execvp(sys.argv[2], sys.argv[2:])";
@@ -22,7 +22,7 @@ fn same(world: &World, prepare: &str, words: &[&str]) -> Done {
     let outside = after(world, prepare, words).done();
     let program = program();
     let program = program.to_str().expect("text");
-    for backend in BACKENDS {
+    for backend in backends() {
         let inside = after(world, prepare, &[&[program], &backend[..], &["--"], words].concat()).done();
         assert_eq!(inside.code, status(&outside), "{backend:?} {prepare}\n{}", inside.stderr);
         assert_eq!(inside.out(), outside.out(), "{backend:?} {prepare}");
@@ -79,7 +79,7 @@ fn nohup_and_its_like_work_as_outside() {
     let world = World::new();
     let program = program();
     let program = program.to_str().expect("text");
-    for backend in BACKENDS {
+    for backend in backends() {
         let kill = [&backend[..], &["--", "sh", "-c", "kill -HUP $$; echo survived"]].concat();
         world.call("nohup", [&[program], &kill[..]].concat()).done().code(0).stdout("survived\n");
         world.run(&kill).done().is(129, "", "");
@@ -91,7 +91,7 @@ fn nohup_and_its_like_work_as_outside() {
             "signal.signal(signal.SIGPIPE, signal.{ignore}); r, w = os.pipe(); os.close(r); os.dup2(w, 1); os.close(w)"
         );
         let outside = after(&world, &prepare, write).done();
-        for backend in BACKENDS {
+        for backend in backends() {
             let inside = after(&world, &prepare, &[&[program], &backend[..], &["--"], write].concat()).done();
             inside.is(status(&outside).expect("an end"), "", &outside.stderr);
         }
@@ -116,7 +116,7 @@ fn the_mask_of_new_files_arrives() {
     for (mask, modes) in [("000", "666\n777\n"), ("027", "640\n750\n"), ("077", "600\n700\n"), ("0777", "0\n0\n")] {
         let prepare = format!("os.umask(0o{mask})");
         let program = program();
-        for backend in BACKENDS {
+        for backend in backends() {
             let words = [&[program.to_str().expect("text")], &backend[..], &["-e", "TMPDIR", "--"], make].concat();
             let call = after(&world, &prepare, &words).env("TMPDIR", world.path("o"));
             call.done().is(0, &format!("{:0>4}\n{modes}", mask.trim_start_matches("00")), "");
@@ -150,7 +150,7 @@ fn a_limit_that_leaves_no_room_is_a_refusal_and_not_a_death() {
     let world = World::new();
     let program = program();
     let program = program.to_str().expect("text");
-    for backend in BACKENDS {
+    for backend in backends() {
         let run = |limit: u64, words: &[&str]| {
             let prepare = format!(
                 "signal.signal(signal.SIGXFSZ, signal.SIG_DFL); resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))"

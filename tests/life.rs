@@ -11,10 +11,11 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::{Pid, setsid};
 
-use crate::harness::{Call, Running, World, eventually, processes, processes_with, program};
+use crate::harness::{Call, Running, World, eventually, processes, processes_with, program, usable};
 
 /// Options for each backend that let the command write to its working directory.
-const WRITABLE: [&[&str]; 2] = [&["-q", "-b", "bwrap", "-w", "."], &["-q", "-b", "none"]];
+const WRITABLE: [&[&str]; 3] =
+    [&["-q", "-b", "bwrap", "-w", "."], &["-q", "-b", "none"], &["-q", "-b", "landlock", "-w", "."]];
 
 /// What is left of a run whose program led a session of its own: the stages and the launcher are in that session, the
 /// command and its children carry `mark` in their arguments.
@@ -141,7 +142,7 @@ fn hup_and_quit_at_any_moment_leave_nothing() {
 
 #[test]
 fn other_signals_that_end_the_program_leave_nothing() {
-    for options in WRITABLE {
+    for options in usable(WRITABLE) {
         for signal in [Signal::SIGALRM, Signal::SIGVTALRM, Signal::SIGIO] {
             let world = World::new();
             let (running, mark) = begin(&world, options, TICKS);
@@ -164,7 +165,7 @@ fn begin(world: &World, options: &[&str], script: &str) -> (Running, String) {
 #[test]
 fn a_loop_that_nobody_kills_goes_on() {
     // The control of all the above.
-    for options in WRITABLE {
+    for options in usable(WRITABLE) {
         let world = World::new();
         let (running, mark) = begin(&world, options, TICKS);
         let ticks = world.read("w/ticks");
@@ -190,7 +191,7 @@ fn a_killed_launcher_ends_the_run() {
 
 #[test]
 fn a_killed_process_1_ends_the_run() {
-    for options in WRITABLE {
+    for options in usable(WRITABLE) {
         let world = World::new();
         // With a session of its own below it, which has to go too.
         let (running, mark) = begin(&world, options, &format!("setsid sh -c '{TICKS}' \"$0\" & {TICKS}"));
@@ -323,7 +324,7 @@ fn nothing_outside_can_be_hit_from_inside() {
 
 #[test]
 fn no_zombie_is_left_while_it_runs() {
-    for options in WRITABLE {
+    for options in usable(WRITABLE) {
         let world = World::new();
         // Each orphan falls to the inner stage, which has to take it in.
         let script = "i=0; while [ $i -lt 1000 ]; do (: & :) & i=$((i+1)); [ $((i % 50)) != 0 ] || wait; done; wait; \
@@ -347,7 +348,7 @@ fn no_zombie_is_left_while_it_runs() {
 
 #[test]
 fn a_stopped_program_can_be_killed() {
-    for options in WRITABLE {
+    for options in usable(WRITABLE) {
         let world = World::new();
         let (running, mark) = begin(&world, options, TICKS);
         let session = running.pid();
@@ -375,7 +376,7 @@ fn ignored<A>(action: &A, set: unsafe fn(Signal, &A) -> nix::Result<A>) -> io::R
 
 #[test]
 fn odd_callers_get_the_same_end() {
-    for options in WRITABLE {
+    for options in usable(WRITABLE) {
         let world = World::new();
         let words = || [options, &["--", "sh", "-c", "echo out; echo err >&2; exit 3"]].concat();
         world.run(words()).before_exec(ignore_children).done().is(3, "out\n", "err\n");
@@ -407,7 +408,7 @@ fn odd_callers_get_the_same_end() {
 #[test]
 fn the_reader_sees_the_end_when_the_command_closes_its_output() {
     use std::io::{Read, Write};
-    for options in WRITABLE {
+    for options in usable(WRITABLE) {
         let world = World::new();
         let (mut out, writer) = io::pipe().expect("pipe");
         let (reader, mut input) = io::pipe().expect("pipe");

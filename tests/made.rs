@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use crate::fakes::{first, world_with};
-use crate::harness::{BACKENDS, World, is_root};
+use crate::harness::{World, backends, is_root};
 
 /// The files of a world, without the times of its directories.
 fn names(world: &World) -> Vec<PathBuf> {
@@ -92,7 +92,7 @@ fn what_cannot_be_made_is_no_fault_of_the_backend() {
 
 #[test]
 fn each_backend_makes_what_is_missing() {
-    for backend in BACKENDS {
+    for backend in backends() {
         let world = World::new();
         let gaps = ["--allow-gap", "files-read,files-write", "--create-missing", "-w", "a/b", "-w", "./a/./c"];
         world.run([&backend[..], &gaps, &["touch", "a/b/f", "a/c/f"]].concat()).done().is(0, "", "");

@@ -153,7 +153,7 @@ fn without_a_network_namespace_nothing_runs() {
     {
         return skip("userns", "user namespaces cannot be made or limited here");
     }
-    for backend in [&["-b", "bwrap"][..], &[], &["-b", "auto"], &["--net", "off"]] {
+    for backend in [&["-b", "bwrap"][..], &["-b", "bwrap", "--net", "off"]] {
         world.call("unshare", words(backend)).done().refused(125, &["bwrap"]);
         assert!(!world.has("w/started"));
     }
@@ -190,11 +190,9 @@ fn a_loopback_interface_that_cannot_be_set_up_is_named() {
         })
     };
     let world = World::new();
-    for backend in [&["-b", "bwrap"][..], &[]] {
-        let words = backend.iter().chain(&["-w", ".", "touch", "started"]);
-        filtered(world.run(words)).done().refused(125, &["bwrap", "loopback"]);
-        assert!(!world.has("w/started"));
-    }
+    let words = ["-b", "bwrap", "-w", ".", "touch", "started"];
+    filtered(world.run(words)).done().refused(125, &["bwrap", "loopback"]);
+    assert!(!world.has("w/started"));
     filtered(world.run(["--net", "host", "-w", ".", "touch", "started"])).done().is(0, "", "");
     assert!(world.has("w/started"));
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::harness::{BACKENDS, World, processes_with};
+use crate::harness::{BACKENDS, World, backends, processes_with};
 
 const MIB: usize = 1 << 20;
 
@@ -25,7 +25,7 @@ const NOTICE: &str = "sandbox-run: warning: output is cut: 1048576 bytes are pas
 
 #[test]
 fn exactly_the_first_bytes_pass() {
-    for backend in BACKENDS {
+    for backend in backends() {
         let world = World::new();
         let script = "i=0; while [ $i -lt 200000 ]; do echo line $i of many; i=$((i+1)); done; exit 3";
         let whole = world.sh(with(backend, &[]), script).done().code(3).stdout;
@@ -37,7 +37,7 @@ fn exactly_the_first_bytes_pass() {
 
 #[test]
 fn what_fits_is_whole_and_nobody_speaks_of_it() {
-    for backend in BACKENDS {
+    for backend in backends() {
         let world = World::new();
         for (size, cut) in [(0, false), (99, false), (100, false), (101, true), (5000, true)] {
             let script = format!("head -c {size} /dev/zero | tr '\\0' x");
@@ -53,7 +53,7 @@ fn what_fits_is_whole_and_nobody_speaks_of_it() {
 
 #[test]
 fn both_streams_at_once_count_together() {
-    for backend in BACKENDS {
+    for backend in backends() {
         let world = World::new();
         let script = "head -c 5M /dev/zero & head -c 5M /dev/zero >&2; wait; exit 4";
         let done = world.sh(with(backend, &["--max-output", "1M"]), script).done().code(4);
@@ -68,7 +68,7 @@ fn both_streams_at_once_count_together() {
 
 #[test]
 fn the_run_can_end_there() {
-    for backend in BACKENDS {
+    for backend in backends() {
         for script in ["exec yes", "trap '' TERM; yes; yes", "yes & yes >&2"] {
             let world = World::new();
             let options = ["--max-output", "1M", "--output-overflow", "kill", "--kill-after", "0.3", "--timeout", "40"];
@@ -85,7 +85,7 @@ fn the_run_can_end_there() {
 
 #[test]
 fn the_reader_may_be_slow() {
-    for backend in BACKENDS {
+    for backend in backends() {
         let world = World::new();
         let (reader, writer) = std::io::pipe().expect("pipe");
         let running = world.sh(with(backend, &["--max-output", "1M"]), "head -c 300K /dev/zero").stdout(writer).spawn();
@@ -99,7 +99,7 @@ fn the_reader_may_be_slow() {
 
 #[test]
 fn a_reader_that_leaves_ends_a_writer_as_without_us() {
-    for backend in BACKENDS {
+    for backend in backends() {
         for options in [&[][..], &["--max-output", "1G"]] {
             let world = World::new();
             let (reader, writer) = std::io::pipe().expect("pipe");
@@ -166,7 +166,7 @@ fn a_file_is_appended_to_and_a_full_device_is_an_error_for_the_writer() {
 
 #[test]
 fn without_a_limit_the_streams_are_the_callers_own() {
-    for backend in BACKENDS {
+    for backend in backends() {
         let world = World::new();
         let file = File::create(world.path("o/out")).expect("file");
         world.sh(with(backend, &[]), "readlink /proc/self/fd/1").stdout(file).done().code(0);
@@ -258,7 +258,7 @@ fn nobody_outside_who_was_given_the_output_is_waited_for() {
 
 #[test]
 fn what_is_lost_is_no_limit_that_was_reached() {
-    for backend in BACKENDS {
+    for backend in backends() {
         let world = World::new();
         let result = world.text("o/r");
         let told = |options: &[&str], script: &str, to: File| {
@@ -279,7 +279,7 @@ fn what_is_lost_is_no_limit_that_was_reached() {
 
 #[test]
 fn in_a_file_its_position_is_what_counts() {
-    for backend in BACKENDS {
+    for backend in backends() {
         let world = World::new();
         let result = world.text("o/r");
         let script = "import os; os.write(1, b'abc'); os.lseek(1, 1000, 0)";

@@ -9,7 +9,7 @@ use nix::sys::signal::Signal;
 use sandbox_run::sys::acl::{self, List};
 use serde_json::json;
 
-use crate::harness::{BACKENDS, World, eventually, find, is_root, processes, program, skip};
+use crate::harness::{World, backends, eventually, find, is_root, processes, program, skip};
 use crate::result::{object, parsed, told};
 
 #[test]
@@ -130,7 +130,7 @@ fn the_target_cannot_write_to_it_under_another_name() {
 
 #[test]
 fn a_replaced_file_keeps_owner_and_permissions() {
-    for backend in BACKENDS {
+    for backend in backends() {
         let world = World::new();
         for mode in [0o600, 0o640, 0o444, 0o666] {
             let old = world.write("o/r", "old");
@@ -170,7 +170,7 @@ fn access_list([owner, named, group, mask, other]: [u16; 5]) -> Vec<u8> {
 
 #[test]
 fn a_replaced_file_keeps_its_access_control_list() {
-    for backend in BACKENDS {
+    for backend in backends() {
         let world = World::new();
         let (file, list) = (world.path("o/r"), || acl::of(&world.path("o/r"), List::Access).expect("list"));
         let old = access_list([6, 4, 0, 6, 0]);
@@ -275,7 +275,7 @@ fn a_limit_on_file_sizes_is_one_line_and_not_our_death() {
 
 #[test]
 fn paths_begin_where_the_caller_is() {
-    for backend in BACKENDS {
+    for backend in backends() {
         let world = World::new();
         let options = [&backend[..], &["-C", "../o", "--result", "r", "--audit-log", "a"]].concat();
         world.sh(&options, "exit 5").done().code(5);
@@ -354,7 +354,7 @@ fn what_another_user_left_in_a_directory_for_everybody_is_refused() {
 /// What an earlier command may have left: the next call writes nothing where it leads.
 #[test]
 fn a_link_in_the_place_of_a_report_leads_it_nowhere() {
-    for backend in BACKENDS {
+    for backend in backends() {
         for option in ["--result", "--audit-log"] {
             let world = World::new();
             world.write("o/victim", "kept");
@@ -406,7 +406,7 @@ fn a_link_in_the_place_of_a_report_leads_it_nowhere() {
 fn a_pipe_that_nobody_reads_delays_no_start() {
     let world = World::new();
     nix::unistd::mkfifo(&world.path("o/fifo"), nix::sys::stat::Mode::from_bits_truncate(0o600)).expect("fifo");
-    for backend in BACKENDS {
+    for backend in backends() {
         let done = world.sh(backend.iter().chain(&["--result", "../o/fifo"]), "echo ran; exit 5").done();
         done.is(5, "ran\n", "sandbox-run: cannot write the result to '../o/fifo': nobody reads it\n");
     }

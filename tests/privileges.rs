@@ -1,6 +1,6 @@
 //! What the command may not do to processes and namespaces: no new ones of these, no look into process 1.
 
-use crate::harness::{BACKENDS, Done, World, find};
+use crate::harness::{Done, World, backends, find};
 
 /// Runs a Python program outside or, with options, inside.
 fn python(world: &World, options: Option<&[&str]>, text: &str) -> Done {
@@ -118,7 +118,13 @@ print(subprocess.run(["sh", "-c", "exit 6"]).returncode)
 print(multiprocessing.get_context("fork").Pool(2).map(abs, [-1, -2]))
 "#;
     let outside = python(&world, None, text).is(0, "True\n5\n6\n[1, 2]\n", "").out();
-    for backend in BACKENDS {
+    for backend in backends() {
+        if backend[2] == "landlock" {
+            // There is no shared memory by name, which a Pool takes.
+            let text = text.lines().filter(|line| !line.contains("Pool(")).collect::<Vec<_>>().join("\n");
+            python(&world, Some(&backend), &text).is(0, outside.trim_end_matches("[1, 2]\n"), "");
+            continue;
+        }
         python(&world, Some(&backend), text).is(0, &outside, "");
     }
 }

@@ -106,6 +106,7 @@ pub fn plan(view: Vec<MountOp>, network: Network) -> Plan {
         mounts: std::sync::Arc::default(),
         covers: std::collections::BTreeSet::new(),
         frozen: Vec::new(),
+        reach: None,
         image: None,
         checks: Vec::new(),
         hidden: sandbox_run::plan::hidden::Scan::default(),

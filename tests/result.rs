@@ -12,7 +12,7 @@ use sandbox_run::report::object::FIELDS;
 use serde_json::{Value, json};
 
 use crate::docs::result::validate;
-use crate::harness::{BACKENDS, Done, PATHS, World, eventually, find, is_root, processes_with, program, skip};
+use crate::harness::{Done, PATHS, World, backends, eventually, find, is_root, processes_with, program, skip};
 
 /// The object in a file of the world: one line, one object, as the schema has it.
 pub fn object(world: &World, name: &str) -> Value {
@@ -42,7 +42,7 @@ fn result(world: &World, options: &[&str], target: &[&str]) -> (Done, Value) {
 
 #[test]
 fn every_ending_is_told_apart() {
-    for backend in BACKENDS {
+    for backend in backends() {
         let world = World::new();
         world.write("w/data", "x");
         let run = |options: &[&str], target: &[&str]| result(&world, &[&backend, options].concat(), target);
@@ -119,7 +119,7 @@ fn object_of(world: &World, done: Done, code: i32) -> Value {
 
 #[test]
 fn a_signal_to_us_is_told() {
-    for backend in BACKENDS {
+    for backend in backends() {
         let world = World::new();
         for (script, expected) in [
             ("echo up; exec sleep 60", json!(["signaled", null, 15, "terminated"])),
@@ -174,7 +174,7 @@ fn a_signal_at_any_moment_is_told_or_nothing_was_begun() {
 
 #[test]
 fn sigkill_leaves_nothing() {
-    for backend in BACKENDS {
+    for backend in backends() {
         let world = World::new();
         world.write("o/r", "old");
         let (file, new) = (world.text("o/r"), world.text("o/new"));
@@ -199,7 +199,7 @@ fn sigkill_leaves_nothing() {
 #[test]
 fn the_fields_are_true() {
     let world = World::new();
-    for backend in BACKENDS {
+    for backend in backends() {
         let script =
             "sleep 1; head -c 1000 /dev/zero; sh -c 'head -c 65536 /dev/zero & wait'; head -c 10 /dev/zero >&2";
         let (done, object) = result(&world, &[&backend[..], &["-e", "SECRET_X=t0p"]].concat(), &["sh", "-c", script]);
@@ -226,7 +226,7 @@ fn processor_time_and_memory_are_true() {
     let Some(python) = find("python3") else { return skip("python3", "it is not installed") };
     let python = python.to_str().expect("text").to_owned();
     let world = World::new();
-    for backend in BACKENDS {
+    for backend in backends() {
         let busy = "import time\nwhile time.process_time() < 1: pass";
         let (done, object) = result(&world, &backend, &[&python, "-c", busy]);
         done.code(0);
@@ -252,7 +252,7 @@ fn the_hash_is_that_of_the_plan() {
 
 #[test]
 fn a_descriptor_is_written_and_never_crosses() {
-    for backend in BACKENDS {
+    for backend in backends() {
         let world = World::new();
         let (mut read, write) = std::io::pipe().expect("pipe");
         let options = [&backend[..], &["--result-fd", "3"]].concat();
@@ -295,7 +295,7 @@ fn a_descriptor_that_we_opened_is_nobodys_to_keep() {
 
 #[test]
 fn a_closed_reader_is_one_line_and_no_other_status() {
-    for backend in BACKENDS {
+    for backend in backends() {
         let world = World::new();
         let (read, write) = std::io::pipe().expect("pipe");
         drop(read);
@@ -312,7 +312,7 @@ fn a_full_disk_is_one_line_and_keeps_the_old_file() {
     if !is_root() {
         return eprintln!("only root can mount: not tried");
     }
-    for backend in BACKENDS {
+    for backend in backends() {
         let world = World::new();
         let disk = world.dir("disk");
         let script = "mount -t tmpfs -o size=4k,mode=777 none \"$1\" && echo old >\"$1/r\" && shift && \"$@\"; \
@@ -329,7 +329,7 @@ fn a_full_disk_is_one_line_and_keeps_the_old_file() {
 
 #[test]
 fn bad_places_are_refused_before_anything_starts() {
-    for backend in BACKENDS {
+    for backend in backends() {
         let world = World::new();
         world.dir("o/dir");
         world.link("o/loop", "loop");
@@ -365,7 +365,7 @@ fn bad_places_are_refused_before_anything_starts() {
 
 #[test]
 fn a_file_is_replaced_where_it_lies() {
-    for backend in BACKENDS {
+    for backend in backends() {
         let world = World::new();
         let run = |place: &str| {
             let call = world.sh(backend.iter().chain(&["--result", place]), "exit 5").cwd(world.path(""));
@@ -387,7 +387,7 @@ fn a_file_is_replaced_where_it_lies() {
 
 #[test]
 fn fifos_and_devices_are_written_and_stay() {
-    for backend in BACKENDS {
+    for backend in backends() {
         let world = World::new();
         let fifo = world.path("o/fifo");
         nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::from_bits_truncate(0o600)).expect("fifo");
@@ -432,7 +432,7 @@ fn the_target_cannot_redirect_or_forge_it() {
 
 #[test]
 fn captured_output_is_in_the_object_and_nowhere_else() {
-    for backend in BACKENDS {
+    for backend in backends() {
         let world = World::new();
         let capture = |options: &[&str], script: &str| {
             let options = [&backend[..], &["--capture"], options].concat();

@@ -5,10 +5,10 @@ use std::fs;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use serde_json::json;
 
-use crate::harness::{BACKENDS, World, find, skip};
+use crate::harness::{World, backends, find, open_proc, skip};
 use crate::result::{self, object};
 
-fn with(backend: [&str; 3], options: &[&str]) -> Vec<String> {
+fn with(backend: &[&str], options: &[&str]) -> Vec<String> {
     backend.iter().chain(options).map(ToString::to_string).collect()
 }
 
@@ -17,10 +17,10 @@ const LIST: &str = "grep -E 'cpu time|file size|core|open files|address space' /
 
 #[test]
 fn they_are_what_was_asked_for_and_cannot_be_raised() {
-    for backend in BACKENDS {
+    for backend in backends() {
         let world = World::new();
         let options = with(
-            backend,
+            &open_proc(backend),
             &[
                 "--max-open-files",
                 "64",
@@ -49,16 +49,16 @@ fn they_are_what_was_asked_for_and_cannot_be_raised() {
 fn without_options_they_are_the_callers() {
     let world = World::new();
     let outside = world.call("sh", ["-c", LIST]).done().code(0).out();
-    for backend in BACKENDS {
-        world.sh(backend, LIST).done().is(0, &outside, "");
+    for backend in backends() {
+        world.sh(open_proc(backend), LIST).done().is(0, &outside, "");
     }
 }
 
 #[test]
 fn a_lower_limit_of_the_caller_stays() {
-    for backend in BACKENDS {
+    for backend in backends() {
         let world = World::new();
-        let call = world.sh(with(backend, &["--max-open-files", "640"]), "ulimit -Sn; ulimit -Hn");
+        let call = world.sh(with(&backend, &["--max-open-files", "640"]), "ulimit -Sn; ulimit -Hn");
         let call = call.before_exec(|| Ok(setrlimit(Resource::RLIMIT_NOFILE, 400, 500)?));
         call.done().is(0, "500\n500\n", "");
     }
@@ -77,17 +77,17 @@ fn too_small_for_a_start_is_refused_with_the_least() {
         world.run([option, value, "--", "touch", "f"]).done().refused(125, &[option, value, least]);
     }
     // The least is enough.
-    for backend in BACKENDS {
+    for backend in backends() {
         let options = ["--max-open-files", "16", "--address-space", "16M", "--cpu-time", "1"];
-        world.run([with(backend, &options), vec!["true".into()]].concat()).done().is(0, "", "");
+        world.run([with(&backend, &options), vec!["true".into()]].concat()).done().is(0, "", "");
     }
 }
 
 #[test]
 fn a_file_ends_at_its_size() {
-    for (backend, more) in BACKENDS.into_iter().zip([&["-w", "."][..], &[]]) {
+    for (backend, more) in backends().zip([&["-w", "."][..], &[], &["-w", "."]]) {
         let world = World::new();
-        let mut options = with(backend, &["--max-file-size", "1M"]);
+        let mut options = with(&backend, &["--max-file-size", "1M"]);
         options.extend(more.iter().map(ToString::to_string));
         let dd = |count: &str| {
             vec!["dd".into(), "if=/dev/zero".into(), "of=f".into(), "bs=64k".into(), format!("count={count}")]
@@ -121,22 +121,22 @@ fn a_file_of_the_sandbox_itself_is_one_too() {
 
 #[test]
 fn processor_time_ends_with_a_signal_that_says_why() {
-    for backend in BACKENDS {
+    for backend in backends() {
         let world = World::new();
-        world.sh(with(backend, &["--cpu-time", "1"]), "while :; do :; done").done().code(152);
+        world.sh(with(&backend, &["--cpu-time", "1"]), "while :; do :; done").done().code(152);
         // One that ignores it has another second.
-        world.sh(with(backend, &["--cpu-time", "1"]), "trap '' XCPU; while :; do :; done").done().code(137);
-        world.sh(with(backend, &["--cpu-time", "1"]), "sleep 1.5; exit 2").done().is(2, "", "");
+        world.sh(with(&backend, &["--cpu-time", "1"]), "trap '' XCPU; while :; do :; done").done().code(137);
+        world.sh(with(&backend, &["--cpu-time", "1"]), "sleep 1.5; exit 2").done().is(2, "", "");
     }
 }
 
 #[test]
 fn a_program_that_needs_more_address_space_fails_by_itself() {
-    for backend in BACKENDS {
+    for backend in backends() {
         let world = World::new();
         let script = "head -c 200000000 /dev/zero | tail -n 1 | wc -c";
-        world.sh(with(backend, &["--address-space", "100M"]), script).done().stderr_has("memory exhausted");
-        world.sh(with(backend, &["--address-space", "2G"]), script).done().is(0, "200000000\n", "");
+        world.sh(with(&backend, &["--address-space", "100M"]), script).done().stderr_has("memory exhausted");
+        world.sh(with(&backend, &["--address-space", "2G"]), script).done().is(0, "200000000\n", "");
     }
 }
 
@@ -187,7 +187,7 @@ fn a_hog_of_descriptors_fails_by_itself() {
 #[test]
 fn a_command_that_catches_the_signal_has_reached_the_limit_all_the_same() {
     let busy = "while :; do :; done";
-    for backend in BACKENDS {
+    for backend in backends() {
         let world = World::new();
         let file = world.text("o/r");
         for (script, status, told) in [
@@ -196,7 +196,7 @@ fn a_command_that_catches_the_signal_has_reached_the_limit_all_the_same() {
             (format!("trap '' XCPU; {busy}"), 137, json!(["signaled", null, 9, "cpu-limit"])),
             (busy.to_owned(), 152, json!(["signaled", null, 24, "cpu-limit"])),
         ] {
-            world.sh(with(backend, &["--cpu-time", "1", "--result", &file]), &script).done().code(status);
+            world.sh(with(&backend, &["--cpu-time", "1", "--result", &file]), &script).done().code(status);
             let object = object(&world, "o/r");
             assert_eq!((result::told(&object), &object["limits_hit"]), (told, &json!(["cpu-limit"])), "{script}");
         }
@@ -204,7 +204,7 @@ fn a_command_that_catches_the_signal_has_reached_the_limit_all_the_same() {
         for (script, status) in
             [("exit 3", 3), ("kill -KILL $$", 137), ("kill -XCPU $$", 152), ("ulimit -S -t 2; exit 3", 3)]
         {
-            world.sh(with(backend, &["--cpu-time", "1", "--result", &file]), script).done().code(status);
+            world.sh(with(&backend, &["--cpu-time", "1", "--result", &file]), script).done().code(status);
             assert_eq!(object(&world, "o/r")["limits_hit"], json!([]), "{script}");
         }
     }

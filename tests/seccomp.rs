@@ -474,6 +474,10 @@ fn the_table_of_the_documentation_is_that_of_the_code() {
             Applies::SharedGroup => "shared session",
             Applies::Root => "root",
             Applies::OldLandlock => "Landlock below ABI 3",
+            Applies::Bare | Applies::NoMetadata => "`landlock`",
+            Applies::NoNetwork => "`landlock` with `--net off`",
+            Applies::NoUnix => "`landlock` below ABI 9, unless sockets are a gap",
+            Applies::RootNoMetadata => "the same for root",
         };
         let row = [group.name, &calls.join(", "), group.answer.name(), applies, group.reason].join(" | ");
         writeln!(table, "| {row} |").unwrap();

@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::{Pid, setsid};
 
-use crate::harness::{Call, Running, World, eventually, processes, processes_with, program};
+use crate::harness::{Call, Running, World, eventually, processes, processes_with, program, usable};
 
 /// Options for each backend that let the command write to its working directory.
-const WRITABLE: [&[&str]; 2] = [&["-q", "-b", "bwrap", "-w", "."], &["-q", "-b", "none"]];
+const WRITABLE: [&[&str]; 3] =
+    [&["-q", "-b", "bwrap", "-w", "."], &["-q", "-b", "none"], &["-q", "-b", "landlock", "-w", "."]];
 
 /// `script` as a command, in a session of its own; returns when the script has made the file `ready`.
 fn begin(world: &World, options: &[&str], script: &str) -> Running {
@@ -49,7 +50,7 @@ const LOOP: &str = "touch ready; i=0; while [ $i -lt 1200 ]; do sleep 0.05 & wai
 
 #[test]
 fn a_command_that_traps_term_has_its_own_status() {
-    for options in WRITABLE {
+    for options in usable(WRITABLE) {
         let world = World::new();
         let running = begin(&world, options, &format!("trap 'echo bye; exit 7' TERM; {LOOP}"));
         running.signal(Signal::SIGTERM);
@@ -59,7 +60,7 @@ fn a_command_that_traps_term_has_its_own_status() {
 
 #[test]
 fn a_command_that_does_nothing_about_a_signal_dies_of_it() {
-    for options in WRITABLE {
+    for options in usable(WRITABLE) {
         for (signal, status) in
             [(Signal::SIGTERM, 143), (Signal::SIGINT, 130), (Signal::SIGHUP, 129), (Signal::SIGQUIT, 131)]
         {
@@ -73,7 +74,7 @@ fn a_command_that_does_nothing_about_a_signal_dies_of_it() {
 
 #[test]
 fn a_command_that_ignores_term_is_killed_after_the_grace() {
-    for options in WRITABLE {
+    for options in usable(WRITABLE) {
         let world = World::new();
         let options = [options, &["--kill-after", "0.6"]].concat();
         let running = begin(&world, &options, &format!("trap '' TERM; {LOOP}"));
@@ -86,7 +87,7 @@ fn a_command_that_ignores_term_is_killed_after_the_grace() {
 
 #[test]
 fn a_second_term_kills_at_once() {
-    for options in WRITABLE {
+    for options in usable(WRITABLE) {
         let world = World::new();
         let options = [options, &["--kill-after", "1h"]].concat();
         let running = begin(&world, &options, &format!("trap '' TERM; {LOOP}"));
@@ -100,7 +101,7 @@ fn a_second_term_kills_at_once() {
 
 #[test]
 fn a_stopped_command_is_continued_to_end() {
-    for options in WRITABLE {
+    for options in usable(WRITABLE) {
         for (trap, status, text) in [("", 143, ""), ("trap 'echo bye; exit 7' TERM;", 7, "bye\n")] {
             let world = World::new();
             let running = begin(&world, options, &format!("{trap} echo $$ > pid; touch ready; kill -STOP $$; {LOOP}"));
@@ -121,7 +122,7 @@ fn each_signal_arrives_once_and_only_at_the_command() {
         (Signal::SIGWINCH, "WINCH"),
         (Signal::SIGCONT, "CONT"),
     ];
-    for options in WRITABLE {
+    for options in usable(WRITABLE) {
         let world = World::new();
         let traps: String = SIGNALS.map(|(_, name)| format!("trap 'echo $who {name} >> log' {name}; ")).concat();
         // The loop of another process beside the command ends when the command is gone.
@@ -147,7 +148,7 @@ fn each_signal_arrives_once_and_only_at_the_command() {
 #[test]
 fn a_signal_to_the_whole_group_arrives_once() {
     for session in ["always", "never"] {
-        for options in WRITABLE {
+        for options in usable(WRITABLE) {
             let world = World::new();
             let script = format!("trap 'echo hup >> log' HUP; trap 'exit 9' TERM; {LOOP}");
             let running = begin(&world, &[options, &["--new-session", session]].concat(), &script);
@@ -166,7 +167,7 @@ fn a_signal_to_the_whole_group_arrives_once() {
 
 #[test]
 fn timeout_ends_the_command_gently_and_once() {
-    for options in WRITABLE {
+    for options in usable(WRITABLE) {
         let world = World::new();
         let sandbox_run = program();
         let script = format!("trap 'echo term >> log; sleep 0.7; exit 9' TERM; {LOOP}");
@@ -204,7 +205,7 @@ fn timeout_with_kill_leaves_nothing() {
 
 #[test]
 fn what_the_caller_ignores_stays_ignored() {
-    for options in WRITABLE {
+    for options in usable(WRITABLE) {
         let world = World::new();
         let script = format!("trap 'exit 9' TERM; trap 'echo usr >> log' USR1; {LOOP}");
         let words = words(&["-c", "trap '' INT HUP; exec \"$@\"", "_"], options, &script);
@@ -222,7 +223,7 @@ fn what_the_caller_ignores_stays_ignored() {
 
 #[test]
 fn nohup_holds_inside() {
-    for options in WRITABLE {
+    for options in usable(WRITABLE) {
         let world = World::new();
         let script = format!("trap 'exit 9' TERM; trap 'echo usr >> log' USR1; {LOOP}");
         let running = started(&world, world.call("nohup", words(&[], options, &script)));
@@ -242,7 +243,7 @@ fn the_command_has_the_callers_dispositions_and_mask() {
         let world = World::new();
         let outside = world.call("sh", ["-c", &format!("{before}exec {lines}")]).done().code(0).out();
         let sandbox_run = program();
-        for options in WRITABLE {
+        for options in usable(WRITABLE) {
             let mut words = vec!["-c".to_owned(), format!("{before}exec \"$@\" -- {lines}"), "_".to_owned()];
             words.push(sandbox_run.to_str().expect("text").to_owned());
             words.extend(options.iter().map(|word| (*word).to_owned()));
@@ -256,7 +257,7 @@ fn the_command_has_the_callers_dispositions_and_mask() {
 #[test]
 fn a_command_has_ordinary_signal_behaviour() {
     let world = World::new();
-    for options in WRITABLE {
+    for options in usable(WRITABLE) {
         let python = ["--", "python3", "-c", "import os; os.kill(os.getpid(), 15)"];
         world.run([options, &python].concat()).done().is(143, "", "");
         world.sh(options, "kill -KILL $$").done().is(137, "", "");
@@ -266,13 +267,16 @@ fn a_command_has_ordinary_signal_behaviour() {
 #[test]
 fn stop_and_continue_go_along() {
     for session in ["always", "never"] {
-        for options in WRITABLE {
+        for options in usable(WRITABLE) {
             let world = World::new();
             let script = format!("trap 'echo cont >> log' CONT; trap 'exit 9' TERM; echo $$ > pid; {LOOP}");
             let running = begin_in_group(&world, &[options, &["--new-session", session]].concat(), &script);
             for round in 1..=2 {
                 killpg(Pid::from_raw(running.pid()), Signal::SIGTSTP).expect("signal");
-                assert!(eventually(|| is_stopped(running.pid())), "stops, round {round}, session {session}");
+                assert!(
+                    eventually(|| is_stopped(running.pid())),
+                    "stops, round {round}, session {session}, {options:?}"
+                );
                 killpg(Pid::from_raw(running.pid()), Signal::SIGCONT).expect("signal");
                 assert!(eventually(|| world.has("w/log") && world.read("w/log") == "cont\n".repeat(round)), "goes on");
                 assert!(eventually(|| !is_stopped(running.pid())));
@@ -292,12 +296,12 @@ fn chain(pid: i32) -> Vec<i32> {
 
 #[test]
 fn an_old_stop_is_not_repeated() {
-    for options in WRITABLE {
+    for options in usable(WRITABLE) {
         let world = World::new();
         let script = format!("trap 'echo usr >> log' USR1; trap 'exit 9' TERM; {LOOP}");
         let running = begin_in_group(&world, &[options, &["--new-session", "never"]].concat(), &script);
         let group = Pid::from_raw(running.pid());
-        let command = chain(running.pid())[if options.contains(&"bwrap") { 2 } else { 1 }];
+        let command = chain(running.pid())[if options.contains(&"none") { 1 } else { 2 }];
         // While the program cannot look, the command stops and goes on.
         running.signal(Signal::SIGSTOP);
         assert!(eventually(|| is_stopped(running.pid())));
@@ -317,11 +321,11 @@ fn an_old_stop_is_not_repeated() {
 
 #[test]
 fn a_stage_that_cannot_listen_loses_no_signal() {
-    for options in WRITABLE {
+    for options in usable(WRITABLE) {
         let world = World::new();
         let options = [options, &["--kill-after", "1h"]].concat();
         let running = begin(&world, &options, &format!("trap : USR1; trap 'exit 9' TERM; {LOOP}"));
-        let inner = Pid::from_raw(chain(running.pid())[usize::from(options.contains(&"bwrap"))]);
+        let inner = Pid::from_raw(chain(running.pid())[usize::from(!options.contains(&"none"))]);
         kill(inner, Signal::SIGSTOP).expect("signal");
         // Far more than a socket holds.
         for _ in 0..2000 {
@@ -337,7 +341,7 @@ fn a_stage_that_cannot_listen_loses_no_signal() {
 
 #[test]
 fn stops_and_continues_in_a_row_leave_nothing_stopped() {
-    for options in WRITABLE {
+    for options in usable(WRITABLE) {
         let world = World::new();
         let script = format!("trap 'echo usr >> log' USR1; trap 'exit 9' TERM; {LOOP}");
         let running = begin_in_group(&world, &[options, &["--new-session", "never"]].concat(), &script);
@@ -386,7 +390,7 @@ fn a_signal_before_the_command_started_is_not_lost() {
 
 #[test]
 fn signals_of_all_kinds_in_a_storm_end_in_one_status() {
-    for options in WRITABLE {
+    for options in usable(WRITABLE) {
         let world = World::new();
         let script = format!("trap : USR1 USR2 HUP INT QUIT WINCH CONT; trap 'exit 9' TERM; {LOOP}");
         let running = begin(&world, options, &script);
@@ -401,7 +405,7 @@ fn signals_of_all_kinds_in_a_storm_end_in_one_status() {
 
 #[test]
 fn a_signal_on_the_way_does_not_hide_the_end() {
-    for options in WRITABLE {
+    for options in usable(WRITABLE) {
         for _ in 0..30 {
             let world = World::new();
             let script = "trap : USR1; touch ready; i=0; while [ $i -lt 2000 ]; do i=$((i+1)); done; exit 7";
@@ -417,7 +421,7 @@ fn a_signal_on_the_way_does_not_hide_the_end() {
 
 #[test]
 fn output_before_a_kill_is_kept() {
-    for options in WRITABLE {
+    for options in usable(WRITABLE) {
         let world = World::new();
         let out = File::create(world.path("o/out")).expect("file");
         let call = world.sh(options, &format!("echo first; {LOOP}")).stdout(out);
@@ -430,7 +434,7 @@ fn output_before_a_kill_is_kept() {
 
 #[test]
 fn a_signal_from_inside_to_the_stage_takes_none_from_outside_away() {
-    for options in WRITABLE {
+    for options in usable(WRITABLE) {
         let world = World::new();
         let script = format!("trap 'echo got >>log; exit 9' USR1; kill -USR1 $PPID; {LOOP}");
         let running = begin(&world, &[options, &["--new-session", "never"]].concat(), &script);

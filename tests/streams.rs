@@ -5,7 +5,7 @@ use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::process::Stdio;
 
-use crate::harness::{BACKENDS, Done, World, program};
+use crate::harness::{Done, World, backends, program};
 
 /// A bash script in which `$SR` is the program with these options, and what it gives without the program.
 fn both(world: &World, options: &[&str], script: &str) -> (Done, Done) {
@@ -17,7 +17,7 @@ fn both(world: &World, options: &[&str], script: &str) -> (Done, Done) {
 
 #[test]
 fn pipes_end_as_without() {
-    for options in BACKENDS {
+    for options in backends() {
         let world = World::new();
         for script in [
             "yes | $SR head -1; echo \"${PIPESTATUS[*]}\"",
@@ -43,7 +43,7 @@ fn a_hundred_megabytes_arrive_as_they_are() {
     world.call("sh", ["-c", "head -c 104857600 /dev/urandom > data"]).done().is(0, "", "");
     let sum = world.call("sha256sum", ["-b"]).stdin_from(File::open(world.path("w/data")).expect("data")).done().out();
     assert_eq!(sum.len(), 68, "{sum}");
-    for options in BACKENDS {
+    for options in backends() {
         for script in
             ["$SR cat < data | sha256sum -b", "cat data | $SR cat | cat | sha256sum -b", "$SR sha256sum -b < data"]
         {
@@ -56,7 +56,7 @@ fn a_hundred_megabytes_arrive_as_they_are() {
 #[test]
 fn every_byte_passes_in_both_directions() {
     let bytes: Vec<u8> = (0..=255).cycle().take(70_000).collect();
-    for options in BACKENDS {
+    for options in backends() {
         let world = World::new();
         let done = world.run([&options[..], &["--", "cat"]].concat()).stdin(bytes.clone()).done().code(0);
         assert!(done.stdout == bytes, "{} bytes came back", done.stdout.len());
@@ -68,7 +68,7 @@ fn every_byte_passes_in_both_directions() {
 
 #[test]
 fn the_first_line_arrives_before_the_second_is_made() {
-    for options in BACKENDS {
+    for options in backends() {
         for script in ["echo a; read x; echo b; exit 3", "exec 1>&2; echo a; read x; echo b; exit 3"] {
             let world = World::new();
             let (mut out, writer) = io::pipe().expect("pipe");
@@ -94,7 +94,7 @@ fn the_first_line_arrives_before_the_second_is_made() {
 fn output_and_errors_on_one_pipe_keep_their_order() {
     let script = "for i in 1 2 3 4 5 6 7 8 9; do echo out $i; echo err $i >&2; done";
     let expected: String = (1..=9).flat_map(|i| [format!("out {i}\n"), format!("err {i}\n")]).collect();
-    for options in BACKENDS {
+    for options in backends() {
         let world = World::new();
         let (mut out, writer) = io::pipe().expect("pipe");
         let streams: OwnedFd = writer.into();
@@ -109,7 +109,7 @@ fn output_and_errors_on_one_pipe_keep_their_order() {
 
 #[test]
 fn files_keep_their_offset_and_mode() {
-    for options in BACKENDS {
+    for options in backends() {
         let world = World::new();
         world.write("o/log", "before\n");
         world.write("o/in", "one\ntwo\nthree\n");
@@ -128,7 +128,7 @@ fn files_keep_their_offset_and_mode() {
 
 #[test]
 fn a_reader_that_is_gone_is_no_failure_of_ours() {
-    for options in BACKENDS {
+    for options in backends() {
         let world = World::new();
         let broken = || {
             let (reader, writer) = io::pipe().expect("pipe");

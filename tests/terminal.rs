@@ -6,11 +6,11 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::termios::LocalFlags;
 use nix::unistd::Pid;
 
-use crate::harness::{Call, World, eventually, find, is_root, processes, program};
+use crate::harness::{Call, World, eventually, find, is_root, processes, program, usable};
 use crate::pty::Terminal;
 
 /// Options for each backend that let the command write to its working directory.
-const WRITABLE: [&str; 2] = ["-q -b bwrap -w .", "-q -b none"];
+const WRITABLE: [&str; 3] = ["-q -b bwrap -w .", "-q -b none", "-q -b landlock -w ."];
 
 /// A call of a shell in which `$SR` is the program with `options`.
 fn with_program(call: Call, options: &str) -> Call {
@@ -49,7 +49,7 @@ fn child_of(pid: i32) -> Option<i32> {
 
 #[test]
 fn a_job_stops_resumes_and_is_interrupted() {
-    for options in WRITABLE {
+    for options in usable(WRITABLE) {
         let world = World::new();
         let mut terminal = shell(&world, options);
         let shell = Pid::from_raw(terminal.pid());
@@ -84,7 +84,7 @@ fn a_job_stops_resumes_and_is_interrupted() {
 
 #[test]
 fn a_background_reader_stops_until_it_is_in_the_foreground() {
-    for options in WRITABLE {
+    for options in usable(WRITABLE) {
         let world = World::new();
         let mut terminal = shell(&world, options);
         let shell = Pid::from_raw(terminal.pid());
@@ -117,7 +117,7 @@ fn a_background_reader_stops_until_it_is_in_the_foreground() {
 
 #[test]
 fn keys_that_send_signals_send_one() {
-    for options in WRITABLE {
+    for options in usable(WRITABLE) {
         let world = World::new();
         let text = "trap 'echo int >> log' INT; trap 'echo quit >> log' QUIT; echo READY; \
                     while [ ! -e stop ]; do sleep 0.05 & wait $!; done; exit 6";
@@ -139,7 +139,7 @@ fn keys_that_send_signals_send_one() {
 
 #[test]
 fn an_untrapped_key_ends_the_command() {
-    for options in WRITABLE {
+    for options in usable(WRITABLE) {
         // Ctrl-C ends the program by the same signal: a shell leaves its loop only then, and shows 130 in any case.
         for (keys, end) in [("\x03", (None, Some(libc::SIGINT))), ("\x1c", (Some(131), None))] {
             let world = World::new();
@@ -154,7 +154,7 @@ fn an_untrapped_key_ends_the_command() {
 
 #[test]
 fn the_size_of_the_window_and_its_changes_arrive() {
-    for options in WRITABLE {
+    for options in usable(WRITABLE) {
         let world = World::new();
         let text = "trap 'n=$((n+1)); echo change $n $(stty size)' WINCH; stty size; echo READY; \
                     while [ ! -e stop ]; do sleep 0.05 & wait $!; done; exit 0";
@@ -174,7 +174,7 @@ fn the_size_of_the_window_and_its_changes_arrive() {
 
 #[test]
 fn the_streams_are_the_terminal() {
-    for options in WRITABLE {
+    for options in usable(WRITABLE) {
         let world = World::new();
         let text = "for i in 0 1 2; do test -t $i && echo yes $i; done; echo spoken > /dev/tty; \
                     readlink /proc/self/fd/0; stty -a > /dev/null && echo modes";
@@ -196,7 +196,7 @@ fn the_streams_are_the_terminal() {
 #[test]
 fn modes_that_a_killed_command_left_are_restored() {
     let kept = "echo MODES; stty -a; read line; echo got:$line";
-    for options in WRITABLE {
+    for options in usable(WRITABLE) {
         // It dies by itself; it is killed by us after the grace.
         for end in ["kill -9 $$", "trap \"\" TERM; touch ready; while :; do sleep 0.1; done"] {
             let world = World::new();
@@ -228,7 +228,7 @@ fn modes_that_a_killed_command_left_are_restored() {
 
 #[test]
 fn a_job_that_dies_in_the_background_leaves_the_shells_modes() {
-    for options in WRITABLE {
+    for options in usable(WRITABLE) {
         let world = World::new();
         let mut terminal = shell(&world, options);
         terminal.keys("$SR -- sh -c 'echo RE\"\"ADY; exec sleep 60'\r");
@@ -251,7 +251,7 @@ fn a_job_that_dies_in_the_background_leaves_the_shells_modes() {
 
 #[test]
 fn a_shell_inside_has_job_control_and_gives_the_terminal_back() {
-    for options in WRITABLE {
+    for options in usable(WRITABLE) {
         let world = World::new();
         let mut terminal = shell(&world, options);
         let outside = terminal.foreground();
@@ -284,7 +284,7 @@ fn a_shell_inside_has_job_control_and_gives_the_terminal_back() {
 
 #[test]
 fn the_terminal_is_taken_back_from_a_dead_foreground_group() {
-    for options in WRITABLE {
+    for options in usable(WRITABLE) {
         let world = World::new();
         let text = "$SR --kill-after 0.1 -e \"$PROMPT\" -- bash --norc --noprofile -i; echo status=$?; \
                     read line; echo got:$line";
@@ -304,7 +304,7 @@ fn the_terminal_is_taken_back_from_a_dead_foreground_group() {
 #[test]
 fn a_lost_connection_reaches_the_command() {
     let text = "trap 'echo hup >> f; exit 5' HUP; touch ready; sleep 60 & wait $!";
-    for options in WRITABLE {
+    for options in usable(WRITABLE) {
         let world = World::new();
         let terminal = direct(&world, options, text);
         assert!(eventually(|| world.has("w/ready")));
@@ -332,7 +332,7 @@ fn a_lost_connection_reaches_the_command() {
 
 #[test]
 fn script_gives_it_a_terminal() {
-    for options in WRITABLE {
+    for options in usable(WRITABLE) {
         let world = World::new();
         let command = "$SR -- sh -c 'test -t 0 && test -t 1 && echo TTY; exit 4'";
         let call = world.call("script", ["-qec", command, "/dev/null"]).env("SHELL", "/bin/sh");

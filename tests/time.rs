@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
-use crate::harness::{BACKENDS, Done, World, eventually, is_root, processes, processes_with, program};
+use crate::harness::{BACKENDS, Done, World, backends, eventually, is_root, processes, processes_with, program};
 use crate::pty::Terminal;
 
 /// What a loaded machine may need on top of what was asked for.
@@ -34,7 +34,7 @@ fn none_left(marker: &str) {
 
 #[test]
 fn what_was_printed_before_the_end_is_kept() {
-    for backend in BACKENDS {
+    for backend in backends() {
         let world = World::new();
         let done = world.sh(with(backend, &["--timeout", "1"]), "echo part; sleep 30").done();
         took(done, Duration::from_secs(1)).is(124, "part\n", "");
@@ -44,7 +44,7 @@ fn what_was_printed_before_the_end_is_kept() {
 
 #[test]
 fn a_status_of_124_can_be_the_commands_own_and_an_end_in_time_is_one() {
-    for backend in BACKENDS {
+    for backend in backends() {
         let world = World::new();
         world.sh(with(backend, &["--timeout", "20"]), "exit 124").done().is(124, "", "");
         let marker = marker(&world);
@@ -61,7 +61,7 @@ fn a_status_of_124_can_be_the_commands_own_and_an_end_in_time_is_one() {
 
 #[test]
 fn zero_is_no_limit() {
-    for backend in BACKENDS {
+    for backend in backends() {
         let world = World::new();
         world.sh(with(backend, &["--timeout", "0"]), "sleep 0.3; exit 3").done().is(3, "", "");
         world.sh(with(backend, &["--timeout", "0.01", "--timeout", "0"]), "sleep 0.3; exit 3").done().is(3, "", "");
@@ -70,7 +70,7 @@ fn zero_is_no_limit() {
 
 #[test]
 fn the_grace_is_for_the_command_and_not_for_its_status() {
-    for backend in BACKENDS {
+    for backend in backends() {
         let world = World::new();
         let options = with(backend, &["--timeout", "0.5", "--kill-after", "20"]);
         let done = world.sh(options, "trap 'echo bye; exit 0' TERM; while :; do sleep 0.05; done").done();
@@ -80,7 +80,7 @@ fn the_grace_is_for_the_command_and_not_for_its_status() {
 
 #[test]
 fn who_ignores_the_request_is_killed_after_the_grace() {
-    for backend in BACKENDS {
+    for backend in backends() {
         let world = World::new();
         let options = with(backend, &["--timeout", "0.5", "--kill-after", "0.5"]);
         let done = world.sh(options, "trap '' TERM; while :; do sleep 0.05; done").done();
@@ -92,7 +92,7 @@ fn who_ignores_the_request_is_killed_after_the_grace() {
 
 #[test]
 fn a_stopped_command_ends_too() {
-    for backend in BACKENDS {
+    for backend in backends() {
         let world = World::new();
         let options = with(backend, &["--timeout", "0.5", "--kill-after", "20"]);
         let done = world.sh(options, "kill -STOP $$; sleep 30").done();
@@ -102,7 +102,7 @@ fn a_stopped_command_ends_too() {
 
 #[test]
 fn a_child_that_holds_the_output_in_its_own_session_does_not_stretch_it() {
-    for backend in BACKENDS {
+    for backend in backends() {
         for cap in [&[][..], &["--max-output", "1M"]] {
             let world = World::new();
             let marker = marker(&world);
@@ -140,7 +140,7 @@ fn a_command_that_stops_the_stage_beside_it_is_ended() {
 
 #[test]
 fn a_loop_of_forks_is_ended() {
-    for backend in BACKENDS {
+    for backend in backends() {
         let world = World::new();
         let marker = marker(&world);
         let options = with(backend, &["--timeout", "0.5", "--kill-after", "0.2"]);
@@ -158,7 +158,7 @@ fn a_loop_of_forks_is_ended() {
 
 #[test]
 fn a_job_that_was_stopped_from_the_terminal_ends_in_time() {
-    for backend in BACKENDS {
+    for backend in backends() {
         let world = World::new();
         let mut call = world.call("bash", ["--norc", "-i"]);
         call = call.env("PS1", "$ ").env("SR", program());
@@ -180,7 +180,7 @@ fn a_job_that_was_stopped_from_the_terminal_ends_in_time() {
 
 #[test]
 fn a_signal_in_the_grace_does_not_change_the_reason() {
-    for backend in BACKENDS {
+    for backend in backends() {
         let world = World::new();
         let options = with(backend, &["--timeout", "0.3", "--kill-after", "30"]);
         let running = world
@@ -251,7 +251,7 @@ fn looking_at_processor_time_does_not_wake_a_stopped_job() {
 
 #[test]
 fn a_command_that_is_made_to_go_on_from_inside_goes_on_with_us() {
-    for backend in BACKENDS {
+    for backend in backends() {
         for (signal, status) in [("CONT", 5), ("KILL", 137)] {
             let world = World::new();
             let script = format!("(sleep 0.5; kill -{signal} $$) & kill -STOP $$; exit 5");

@@ -72,6 +72,7 @@ pub fn launch(plan: &Plan, program: &Path, features: Features) -> Launch {
         view: _,
         covers,
         frozen,
+        reach: _,
         image,
         network,
         host_processes: _,

@@ -4,6 +4,7 @@
 //! `strength`, a constant table; `launch`, pure, from plan to [`Launch`]; private functions.
 
 pub mod bwrap;
+pub mod landlock;
 pub mod none;
 pub mod sbpl;
 pub mod seatbelt;
@@ -22,6 +23,8 @@ use crate::policy::protection::Strength;
 pub enum Backend {
     /// bubblewrap: namespaces set up by the program `bwrap`.
     Bwrap,
+    /// Landlock and the system-call filter in the process itself: for hosts that allow no namespaces.
+    Landlock,
     /// Seatbelt of macOS: a profile that the kernel holds every path against, applied by `sandbox-exec`.
     Seatbelt,
     /// No isolation: environment, descriptors, signals and exit status only.
@@ -30,16 +33,18 @@ pub enum Backend {
 
 impl Backend {
     /// Every backend, in the order of the tables.
-    pub const ALL: [Self; 3] = [Self::Bwrap, Self::Seatbelt, Self::None];
+    pub const ALL: [Self; 4] = [Self::Bwrap, Self::Landlock, Self::Seatbelt, Self::None];
 
     /// What `auto` tries, in this order. Never `none`: no sandbox must be asked for by name.
-    pub const AUTO: &'static [Self] = if cfg!(target_os = "macos") { &[Self::Seatbelt] } else { &[Self::Bwrap] };
+    pub const AUTO: &'static [Self] =
+        if cfg!(target_os = "macos") { &[Self::Seatbelt] } else { &[Self::Bwrap, Self::Landlock] };
 
     /// The word on the command line and in tables.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
             Self::Bwrap => "bwrap",
+            Self::Landlock => "landlock",
             Self::Seatbelt => "seatbelt",
             Self::None => "none",
         }
@@ -50,27 +55,29 @@ impl Backend {
     pub fn strength(self, protection: Protection) -> Strength {
         match self {
             Self::Bwrap => bwrap::strength(protection),
+            Self::Landlock => landlock::strength(protection),
             Self::Seatbelt => seatbelt::strength(protection),
             Self::None => none::strength(protection),
         }
     }
 
-    /// How many processes of our own are beside the target: the launcher program and the inner stage, or that alone.
+    /// How many processes of our own are beside the target: the launcher program, or the warden, and the inner stage, or that
+    /// alone.
     #[must_use]
     pub fn own_processes(self) -> u64 {
         match self {
+            Self::Bwrap | Self::Landlock => 2,
             // `sandbox-exec` becomes the inner stage.
-            Self::Bwrap => 2,
             Self::Seatbelt | Self::None => 1,
         }
     }
 
-    /// Whether the target sees a file view of its own.
+    /// Whether the target sees a file view and processes of its own.
     #[must_use]
     pub fn has_view(self) -> bool {
         match self {
             Self::Bwrap => true,
-            Self::Seatbelt | Self::None => false,
+            Self::Landlock | Self::Seatbelt | Self::None => false,
         }
     }
 
@@ -78,8 +85,17 @@ impl Backend {
     #[must_use]
     pub fn keeps_rules(self) -> bool {
         match self {
-            Self::Bwrap | Self::Seatbelt => true,
+            Self::Bwrap | Self::Landlock | Self::Seatbelt => true,
             Self::None => false,
+        }
+    }
+
+    /// Whether the filter of system calls is put on the target, and nothing of a run outlives it.
+    #[must_use]
+    pub fn filters(self) -> bool {
+        match self {
+            Self::Bwrap | Self::Landlock => true,
+            Self::Seatbelt | Self::None => false,
         }
     }
 
@@ -87,9 +103,9 @@ impl Backend {
     #[must_use]
     pub fn elsewhere(self) -> Option<&'static str> {
         match self {
-            Self::Bwrap if std::env::consts::OS != "linux" => Some("Linux"),
+            Self::Bwrap | Self::Landlock if std::env::consts::OS != "linux" => Some("Linux"),
             Self::Seatbelt if std::env::consts::OS != "macos" => Some("macOS"),
-            Self::Bwrap | Self::Seatbelt | Self::None => None,
+            Self::Bwrap | Self::Landlock | Self::Seatbelt | Self::None => None,
         }
     }
 }
@@ -98,6 +114,7 @@ impl Backend {
 pub fn launch(plan: &Plan, tools: &Tools) -> Result<Launch> {
     match plan.backend {
         Backend::Bwrap => Ok(bwrap::launch(plan, &tools.bwrap, tools.features)),
+        Backend::Landlock => Ok(landlock::launch(plan)),
         Backend::Seatbelt => seatbelt::launch(plan),
         Backend::None => Ok(none::launch(plan)),
     }
@@ -143,6 +160,7 @@ impl FromStr for Backend {
     fn from_str(text: &str) -> std::result::Result<Self, Self::Err> {
         match text {
             "bwrap" | "bubblewrap" | "linux_bwrap" => Ok(Self::Bwrap),
+            "landlock" => Ok(Self::Landlock),
             "seatbelt" | "sandbox-exec" | "sandbox_exec" | "darwin_seatbelt" => Ok(Self::Seatbelt),
             "none" | "native" | "direct" => Ok(Self::None),
             _ => Err(UnknownBackend),

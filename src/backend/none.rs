@@ -47,6 +47,7 @@ pub fn launch(plan: &Plan) -> Launch {
         view: _,
         covers: _,
         frozen: _,
+        reach: _,
         image: _,
         create: _,
         absent: _,

@@ -94,6 +94,8 @@ pub fn launch(plan: &Plan) -> Result<Launch> {
         host_processes: _,
         mounts: _,
         scope_sockets: _,
+        // Another backend's.
+        reach: _,
         // The inner stage's part: it gets these by the hand-off.
         backend: _,
         target: _,

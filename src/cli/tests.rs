@@ -261,9 +261,9 @@ fn backends() {
         ("bwrap", &[Backend::Bwrap]),
         ("bubblewrap", &[Backend::Bwrap]),
         ("none", &[Backend::None]),
-        ("auto,none", &[Backend::Bwrap, Backend::None]),
-        ("none,auto", &[Backend::None, Backend::Bwrap]),
-        ("bwrap,linux_bwrap,auto", &[Backend::Bwrap]),
+        ("auto,none", &[Backend::Bwrap, Backend::Landlock, Backend::None]),
+        ("none,auto", &[Backend::None, Backend::Bwrap, Backend::Landlock]),
+        ("bwrap,linux_bwrap,auto", Backend::AUTO),
     ] {
         assert_eq!(good(&["-b", list, "x"]).layer.backends.map(|set| set.value).as_deref(), Some(expected), "{list}");
     }

@@ -131,6 +131,8 @@ pub fn record(policy: &Policy) -> Result<Record> {
     let (active, backend_type) = match backends.list[..] {
         [Backend::Bwrap] => (true, "linux_bwrap"),
         [Backend::Seatbelt] => (true, "darwin_seatbelt"),
+        // The first of them: whoever reads the record back gets no less.
+        _ if backends.list == Backend::AUTO => (true, "linux_bwrap"),
         [Backend::None] => (false, "none"),
         _ => bail!("a payload has no place for a list of backends"),
     };

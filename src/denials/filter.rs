@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use crate::seccomp;
-use crate::seccomp::table::{Applies, Call, Group};
+use crate::seccomp::table::{Answer, Applies, Call, Group};
 
 /// Groups whose callers take another way: every program that starts a thread meets one of them.
 const FALL_BACK: [&str; 3] = ["clone3", "openat2 of root", "openat2 under old Landlock"];
@@ -34,7 +34,14 @@ pub(super) fn remedy(group: &Group) -> &'static str {
         Applies::SharedGroup | Applies::OwnGroup => "--new-session always gives the command a group of its own",
         Applies::Untraced => "--trace allows it",
         Applies::Root => "no option allows it to root",
-        Applies::Always | Applies::OldLandlock => "no option allows it",
+        Applies::NoNetwork => "--net host allows it, with the whole network",
+        Applies::NoUnix => "--allow-gap sockets allows it, with every socket of the host",
+        Applies::NoMetadata | Applies::RootNoMetadata if group.answer == Answer::Asked => {
+            "a write grant allows it for what lies below"
+        }
+        Applies::Always | Applies::OldLandlock | Applies::Bare | Applies::NoMetadata | Applies::RootNoMetadata => {
+            "no option allows it"
+        }
     }
 }
 
@@ -43,6 +50,18 @@ fn applies(call: &str, group: &Group, arguments: &str) -> Option<bool> {
     let mut words = arguments.split(|char: char| !char.is_ascii_alphanumeric() && char != '_');
     let mut parts = arguments.split(", ");
     let first = parts.next().unwrap_or_default();
+    match (group.applies, call) {
+        (Applies::NoNetwork, _) => return Some(matches!(first, "AF_INET" | "AF_INET6" | "AF_NETLINK")),
+        (Applies::NoUnix, "socket") => return Some(matches!(first, "AF_UNIX" | "AF_LOCAL")),
+        (Applies::NoUnix, _) => return Some(arguments.contains("SOCK_DGRAM") || arguments.contains("SOCK_RAW")),
+        (Applies::NoMetadata, "seccomp") => return Some(arguments.contains("NEW_LISTENER")),
+        (Applies::NoMetadata, _) => return Some(parts.next() != Some("NULL")),
+        // Of another process, or of more than one.
+        (Applies::Bare, "setpriority") => return Some(first != "PRIO_PROCESS" || parts.next() != Some("0")),
+        (Applies::Bare, "ioprio_set") => return Some(first != "IOPRIO_WHO_PROCESS" || parts.next() != Some("0")),
+        (Applies::Bare, _) => return Some(first != "0"),
+        _ => {}
+    }
     Some(match call {
         "clone" => words.any(|word| word.starts_with("CLONE_NEW")),
         // What it may do without a filter takes no privilege.
@@ -80,8 +99,18 @@ mod tests {
     use super::*;
     use crate::seccomp::table::GROUPS;
 
-    const ALL: seccomp::Options =
-        seccomp::Options { own_group: true, shared_group: true, trace: true, as_root: true, old_landlock: true };
+    const ALL: seccomp::Options = seccomp::Options {
+        own_group: true,
+        shared_group: true,
+        trace: true,
+        as_root: true,
+        old_landlock: true,
+        bare: false,
+        no_network: false,
+        no_unix: false,
+        no_metadata: false,
+        asked: false,
+    };
 
     #[test]
     fn every_call_that_is_refused_for_some_arguments_is_known() {

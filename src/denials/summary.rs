@@ -67,7 +67,7 @@ impl Denials {
     /// All of it in words.
     #[must_use]
     pub fn summary(&self, plan: &Plan, policy: &Policy, host: &Host) -> Summary {
-        if !plan.backend.has_view() {
+        if !plan.backend.filters() {
             return Summary::default();
         }
         let mut lines = Lines { plan, policy, host, told: BTreeSet::new(), remedies: BTreeSet::new() };
@@ -266,7 +266,10 @@ fn is_look(call: &str) -> bool {
 /// What would allow it; `None` where the sandbox is not the reason.
 fn remedy(wish: &Wish, error: &str, plan: &Plan) -> Option<Remedy> {
     if wish.path.starts_with("/proc") {
-        return None;
+        let closed = plan.reach.as_ref().is_some_and(|reach| !reach.gives(&wish.path, true)[0]);
+        let refused = closed && error == "EACCES" && wish.want == Want::Read;
+        return refused
+            .then(|| Remedy::Words("--allow-gap processes opens /proc, with what it says of all processes".into()));
     }
     let rules = &plan.rules;
     let write = wish.want.changes();

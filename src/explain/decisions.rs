@@ -24,7 +24,7 @@ pub fn decisions(plan: &Plan, policy: &Policy, host: &Host) -> Vec<String> {
     lines.push(format!("network: {network} from {}", from("allow_network")));
     lines.extend(policy.origins.iter().map(|(key, origin)| format!("setting: {key} from {origin}")));
     lines.extend(policy.accepted_gaps.iter().map(|(gap, origin)| format!("gap allowed: {gap} from {origin}")));
-    if plan.backend.has_view() {
+    if plan.backend.filters() {
         view(plan, policy, host, &mut lines);
         let groups: Vec<_> = seccomp::groups(handoff::filter(plan)).map(|group| group.name).collect();
         lines.push(format!("system calls refused: {}", groups.join(", ")));

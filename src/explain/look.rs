@@ -9,7 +9,8 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
-use crate::plan::links::Link;
+use crate::plan::links::{Link, beyond, walk};
+use crate::plan::reach::Reach;
 use crate::plan::view::{Own, Rule, View};
 
 /// The kernel's own limit on the number of links, `MAXSYMLINKS`.
@@ -32,6 +33,8 @@ pub(super) enum Thing {
     Hidden,
     /// Nothing.
     Absent,
+    /// What the host has, which can be neither read nor written: its name is all that can be seen, or the names in it.
+    Shut(Metadata),
     /// The host does not say.
     Unknown,
 }
@@ -46,6 +49,29 @@ pub(super) struct Look {
     pub thing: Thing,
     /// Of something absent: whether its directory is there.
     pub has_directory: bool,
+}
+
+/// The same where there is no view, and rights alone say what can be done with what the host has.
+pub(super) fn look_by_rights(reach: &Reach, path: &Path) -> Look {
+    let (end, thing, has_directory) = match walk(path) {
+        Ok(found) if found.end.starts_with("/proc") || found.end.starts_with("/dev") => {
+            (found.end, Thing::System, true)
+        }
+        Ok(found) => {
+            let [read, _] = reach.gives(&found.end, false);
+            let thing = if read { Thing::Host(found.metadata) } else { Thing::Shut(found.metadata) };
+            (found.end, thing, true)
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => match beyond(path) {
+            Ok((found, rest)) => {
+                let has_directory = rest.iter().count() < 2;
+                (found.end.join(rest), Thing::Absent, has_directory)
+            }
+            Err(_) => (path.to_owned(), Thing::Absent, false),
+        },
+        Err(_) => (path.to_owned(), Thing::Unknown, false),
+    };
+    Look { links: Vec::new(), end, thing, has_directory }
 }
 
 /// Follows the absolute `path`.
@@ -80,7 +106,7 @@ pub(super) fn look(view: &View, path: &Path) -> Look {
                     Thing::Host(found) | Thing::Copy(found) => !found.is_dir(),
                     Thing::Absent | Thing::Unknown => true,
                     Thing::Hidden => !view.leads_on(&end),
-                    Thing::Private | Thing::Folder | Thing::System => false,
+                    Thing::Private | Thing::Folder | Thing::System | Thing::Shut(_) => false,
                 };
                 if ends && !todo.is_empty() {
                     let thing = match thing {

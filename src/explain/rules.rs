@@ -42,6 +42,10 @@ pub(super) fn deciding(plan: &Plan, policy: &Policy, host: &Host, path: &Path) -
         let text = "no rule shows it, and it is no part of every view";
         return Deciding { rule: "none", at: None, given: Vec::new(), text };
     };
+    if plan.reach.is_some() && matches!(rule, Rule::Own(_)) {
+        let text = "the host's is out of reach, and this backend has none of its own under that name";
+        return Deciding { rule: "no-own", at: Some(at.display().to_string()), given: Vec::new(), text };
+    }
     // A directory between a grant and a rule below it is mounted by itself and has the grant's rule.
     let (at, rule) = match rule {
         Rule::Pin => {

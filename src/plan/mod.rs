@@ -16,6 +16,7 @@ mod image;
 pub mod links;
 mod obeyed;
 mod patterns;
+pub mod reach;
 pub mod resolve;
 mod secrets;
 mod streams;
@@ -41,6 +42,7 @@ use crate::host::mounts::Mounts;
 use crate::policy::{Limits, Network, Origin};
 use crate::stage::cgroup::Mechanism;
 use env::Environment;
+use reach::Reach;
 use target::Target;
 use trace::Tracing;
 use view::{Rule, View};
@@ -66,6 +68,8 @@ pub struct Plan {
     pub covers: BTreeSet<PathBuf>,
     /// Device nodes, and directories of them, that the inner stage makes read-only: mode and owner of root's are root's to change.
     pub frozen: Vec<PathBuf>,
+    /// What Landlock lets the target do, where that stands for a view.
+    pub reach: Option<Reach>,
     /// Our own executable, where it is executed by name: from a read-only mount in the view, when the caller can change it and
     /// cannot mount, or at its own place, when nothing is mounted.
     pub image: Option<PathBuf>,
@@ -159,7 +163,11 @@ impl Plan {
     /// Leaves out of the view what lies in directories that are still to be made: for whoever tries the plan and makes nothing.
     pub fn without_created(&mut self) {
         let create = &self.create;
-        self.view.retain(|op| !create.iter().any(|made| op.at().starts_with(&made.first)));
+        let to_be_made = |path: &Path| create.iter().any(|made| path.starts_with(&made.first));
+        self.view.retain(|op| !to_be_made(op.at()));
+        if let Some(reach) = &mut self.reach {
+            reach.rules.retain(|rule| !to_be_made(&rule.path));
+        }
     }
 
     /// Places inside that the target can write, the sandbox's own included.
@@ -182,9 +190,9 @@ impl Plan {
         })
     }
 
-    /// Whether rules hold on the host's own files, and nothing is mounted.
+    /// Whether rules hold on the host's own files as they are written, and nothing is mounted.
     fn on_host(&self) -> bool {
-        self.backend.keeps_rules() && !self.backend.has_view()
+        self.backend.keeps_rules() && !self.backend.has_view() && self.reach.is_none()
     }
 
     /// Directories of the run's own that have to be made on the host, since nothing is mounted.
@@ -203,6 +211,10 @@ impl Plan {
     /// another one that a mount of the host gives it.
     #[must_use]
     pub fn written_as(&self, path: &Path) -> Option<PathBuf> {
+        if let Some(reach) = &self.reach {
+            let mut names = std::iter::once(path.to_owned()).chain(self.other_names(path));
+            return names.find(|name| reach.gives(name, false)[1]);
+        }
         let writable = |name: &PathBuf| {
             let mounted = matches!(self.deciding(name), Some((_, MountOp::Bind { write: true, device: false, .. })));
             mounted || (self.on_host() && self.rules.writable(name))
@@ -257,7 +269,11 @@ impl Plan {
     pub fn shows(&self, path: &Path) -> bool {
         let mounted =
             |path: &Path| matches!(self.deciding(path), Some((_, MountOp::Bind { .. } | MountOp::Copy { .. })));
-        let shows = |path: &Path| if self.on_host() { self.rules.shows(path) } else { mounted(path) };
+        let shows = |path: &Path| match &self.reach {
+            Some(reach) => reach.gives(path, false)[0],
+            None if self.on_host() => self.rules.shows(path),
+            None => mounted(path),
+        };
         shows(path) || self.mounts.names(path, false).iter().any(|name| shows(name))
     }
 
@@ -265,6 +281,9 @@ impl Plan {
     #[must_use]
     pub fn lets_rename(&self, path: &Path) -> bool {
         let lets = |path: &Path| {
+            if let Some(reach) = &self.reach {
+                return path.parent().is_some_and(|above| reach.gives(above, false)[1]);
+            }
             if self.on_host() {
                 // What a rule is about keeps its name.
                 let held = self.rules.decides(path).is_some_and(|(at, _)| at == path);
@@ -296,6 +315,7 @@ impl Plan {
     /// Places of the host that the target can write.
     pub fn writable(&self) -> impl Iterator<Item = &Path> {
         let by_rules = self.rules.placed().filter(|placed| self.on_host() && *placed.rule == Rule::Write);
+        let by_rules = by_rules.map(|placed| placed.at).chain(self.reach.iter().flat_map(Reach::writable));
         let mounted = self.view.iter().filter_map(|op| match op {
             MountOp::Bind { from, write: true, device: false, .. } => Some(from.as_path()),
             MountOp::Bind { .. }
@@ -309,7 +329,7 @@ impl Plan {
             | MountOp::EmptyFile { .. }
             | MountOp::ReadOnly { .. } => None,
         });
-        mounted.chain(by_rules.map(|placed| placed.at))
+        mounted.chain(by_rules)
     }
 }
 

@@ -15,6 +15,7 @@ use super::env::{self, Inputs, Jobserver};
 use super::hidden::Scan;
 use super::links::{reason, walk};
 use super::obeyed::{self, Told};
+use super::reach::{self, Scratch};
 use super::streams::{self, Streams};
 use super::target::{Search, Target};
 use super::trace::{self, Trace, Tracing};
@@ -89,17 +90,14 @@ pub fn resolve(
     let mut hidden = Scan::default();
     let target = target::resolve(&Search { word, path: &path, workdir: &workdir })?;
     if keeps_rules {
-        if has_view {
-            builder.defaults()?;
-        } else {
-            builder.defaults_by_rules(policy, backend, attempt.run)?;
+        match backend {
+            Backend::Bwrap | Backend::Landlock | Backend::None => builder.defaults()?,
+            Backend::Seatbelt => builder.defaults_by_rules(policy, backend, attempt.run)?,
         }
         hidden = builder.hidden(&policy.hidden, known)?;
         builder.own_settings();
-        match host.terminal.as_deref().filter(|_| !new_session(policy, host)) {
-            Some(device) if has_view => builder.terminal(device),
-            Some(device) => builder.terminal_by_rules(device),
-            None => {}
+        if let Some(device) = host.terminal.as_deref().filter(|_| !new_session(policy, host)) {
+            builder.terminal(backend, device);
         }
         builder.second_names();
         if has_view {
@@ -124,9 +122,14 @@ pub fn resolve(
         lost.push((Protection::FilesWrite, what.into()));
     }
     bounds::refuse(policy, backend)?;
+    let reach = match backend {
+        Backend::Landlock => Some(reach::find(&view, &reach::Asked { policy, host, streams: &streams }, &mut lost)?),
+        Backend::Bwrap | Backend::Seatbelt | Backend::None => None,
+    };
     let Bounds { limits, cgroup, procs_by_rlimit } = Bounds::find(policy, backend, host, attempt, &view, &mut lost);
     let gaps = gap::gaps(policy, backend, &lost).map_err(|error| streams.hint(error, policy.network))?;
-    let environment = environment(policy, host, backend, &view, &workdir)?;
+    let scratch = reach.as_ref().map(|reach| &reach.scratch);
+    let environment = environment(policy, host, backend, &view, scratch, &workdir)?;
     warnings.extend(environment.warnings.iter().cloned());
     notes.extend(environment.notes.iter().cloned());
     if backend == Backend::None {
@@ -147,6 +150,7 @@ pub fn resolve(
         covers,
         frozen,
         image: image(backend, host),
+        reach,
         rules: view,
         mounts: if keeps_rules { Arc::clone(host.mounts()) } else { Arc::default() },
         trace,
@@ -179,12 +183,20 @@ fn environment(
     host: &Host,
     backend: Backend,
     view: &View,
+    scratch: Option<&Scratch>,
     workdir: &Path,
 ) -> Result<env::Environment> {
     let mounted = backend.has_view();
     let view = Some(view).filter(|_| backend.keeps_rules());
     // Nothing can be mounted at the real place of what is private: the variables lead elsewhere.
-    let private = |own| view.filter(|_| !mounted).and_then(|view| view.own(own));
+    let private = |own| view.filter(|_| !mounted && scratch.is_none()).and_then(|view| view.own(own));
+    let home = scratch.filter(|scratch| scratch.home).map(Scratch::home);
+    let tmp = match (view.map(temporary), scratch) {
+        // Of the places for temporary files only one that was granted is there at its own name.
+        (Some(tmp), Some(scratch)) if !view.is_some_and(|view| view.writable(tmp)) => Some(scratch.tmp()),
+        (Some(tmp), _) if mounted || scratch.is_some() => Some(tmp.to_owned()),
+        _ => private(Own::Shared).map(Path::to_owned),
+    };
     let visible = |path: &Path| view.is_none_or(|view| walk(path).is_ok_and(|found| view.shows(&found.end)));
     let allowed = |path: &Path| {
         let found = walk(path).ok();
@@ -197,8 +209,8 @@ fn environment(
         keep_jobserver: policy.keep_jobserver,
         network_host: policy.network == Network::Host,
         pwd: workdir,
-        home: private(Own::Home).or(host.home.as_deref()),
-        tmp: if mounted { view.map(temporary) } else { private(Own::Shared) },
+        home: home.as_deref().or(private(Own::Home)).or(host.home.as_deref()),
+        tmp: tmp.as_deref(),
         visible: &visible,
         allowed: &allowed,
     });
@@ -223,7 +235,7 @@ fn image(backend: Backend, host: &Host) -> Option<PathBuf> {
     match backend {
         Backend::Bwrap => own_image(host).map(Path::to_owned),
         Backend::Seatbelt => host.image.clone(),
-        Backend::None => None,
+        Backend::Landlock | Backend::None => None,
     }
 }
 

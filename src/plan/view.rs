@@ -273,6 +273,11 @@ impl View {
         }
     }
 
+    /// Every rule and where it is attached, parents first.
+    pub fn entries(&self) -> impl Iterator<Item = (&Path, &Rule)> {
+        self.entries.iter().map(|(at, entry)| (at.as_path(), &entry.rule))
+    }
+
     /// The rule that decides about `path` and where it is attached.
     #[must_use]
     pub fn decides(&self, path: &Path) -> Option<(&Path, &Rule)> {

@@ -209,6 +209,13 @@ impl Reports {
         if let Some(number) = ours.find(|number| plan.keep_fds.contains(number)) {
             return Err(Error::text(Kind::Policy, format!("cannot keep descriptor {number}: it was not open")));
         }
+        if plan.reach.is_some()
+            && let (Some(end), Some(result)) = (self.exposed(plan), &self.result)
+        {
+            return Err(refuse(&result.to.describe(), "the command could change it")
+                .hint(format!("under backend '{}' only a place outside of every write grant will do", plan.backend))
+                .hint(format!("'{}' lies inside one", end.display())));
+        }
         // What crosses in any case is the command's as well, and was named all the same.
         let shared = number.is_some_and(|number| number <= 2);
         if let Some(Destination { to, place, .. }) = &self.result
@@ -224,7 +231,10 @@ impl Reports {
 
     /// Makes the name of the result read-only inside, where the target could otherwise give it to a file of its own.
     pub fn protect(&self, plan: &mut Plan) {
-        if let Some(end) = self.exposed(plan) {
+        // Without mounts nothing inside a write grant can be kept from being written: that is refused.
+        if plan.reach.is_none()
+            && let Some(end) = self.exposed(plan)
+        {
             plan.forbid_writing(&end);
         }
     }
@@ -236,7 +246,7 @@ impl Reports {
         let end = plan.forbidden_as(&end).unwrap_or(end);
         let forbidden = plan.forbids_writing(&end);
         // Without a view nothing can be forbidden, and all is looked at in the end.
-        if !forbidden && plan.backend.has_view() {
+        if !forbidden && plan.backend.filters() {
             return Ok(());
         }
         let found = place.hold(forbidden).map_err(|error| refuse(&to.describe(), &reason(&end, &error)))?;

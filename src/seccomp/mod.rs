@@ -38,7 +38,9 @@ const ARGUMENTS: u32 = 16;
 const ALLOW: u32 = 0x7FFF_0000;
 const KILL_PROCESS: u32 = 0x8000_0000;
 const ERRNO: u32 = 0x0005_0000;
+const ASK: u32 = 0x7FC0_0000;
 const EPERM: u32 = 1;
+const EACCES: u32 = 13;
 const ENOSYS: u32 = 38;
 
 /// What of one run the filter depends on.
@@ -55,6 +57,16 @@ pub struct Options {
     pub as_root: bool,
     /// Refuse to empty files by name, which Landlock does not know yet.
     pub old_landlock: bool,
+    /// No namespace is around the target: refuse what only one would hold.
+    pub bare: bool,
+    /// Refuse sockets of the host's network, which is the target's as well.
+    pub no_network: bool,
+    /// Refuse Unix sockets that could be connected to somebody, which Landlock does not know yet.
+    pub no_unix: bool,
+    /// Refuse changes of mode, owner, times and attributes, which Landlock does not know.
+    pub no_metadata: bool,
+    /// Let somebody decide about each of them, instead.
+    pub asked: bool,
 }
 
 /// The groups that count in such a run.
@@ -66,6 +78,11 @@ pub fn groups(options: Options) -> impl Iterator<Item = &'static Group> {
         Applies::SharedGroup => options.shared_group,
         Applies::Root => options.as_root,
         Applies::OldLandlock => options.old_landlock,
+        Applies::Bare => options.bare,
+        Applies::NoNetwork => options.no_network,
+        Applies::NoUnix => options.no_unix,
+        Applies::NoMetadata => options.no_metadata,
+        Applies::RootNoMetadata => options.no_metadata && options.as_root,
     })
 }
 
@@ -78,6 +95,7 @@ pub fn program(options: Options) -> Vec<Instruction> {
     let allow = program.answer(ALLOW);
     let refused = program.answer(ERRNO | EPERM);
     let unknown = program.answer(ERRNO | ENOSYS);
+    let asked = program.answer(if options.asked { ASK } else { ERRNO | EACCES });
     let mut ranges = vec![(0, allow)];
     for rules in rules.chunk_by(|one, other| one.number == other.number) {
         let number = rules[0].number;
@@ -85,6 +103,7 @@ pub fn program(options: Options) -> Vec<Instruction> {
             let told = match rule.answer {
                 Answer::Refused => refused,
                 Answer::Unknown => unknown,
+                Answer::Asked => asked,
             };
             rule.tests.iter().rev().fold(told, |then, test| program.test(*test, then, otherwise))
         });
@@ -191,6 +210,15 @@ impl Program {
             }
             Test::Is(argument, values) => (argument, values, then, otherwise),
             Test::IsNot(argument, values) => (argument, values, otherwise, then),
+            Test::IsPointer(argument) => {
+                self.compare(IF_EQUAL, 0, otherwise, then);
+                self.step(LOAD, ARGUMENTS + 8 * argument, 0, 0);
+                let low = self.here();
+                self.compare(IF_EQUAL, 0, low, then);
+                self.step(LOAD, ARGUMENTS + 8 * argument + 4, 0, 0);
+                self.tests.push((key, self.here()));
+                return self.here();
+            }
         };
         let mut next = different;
         for value in values {

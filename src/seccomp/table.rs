@@ -1,7 +1,7 @@
 //! Which system calls the target is refused, what it is told, and why: data only.
 //!
 //! Everything not named here is allowed. A call that this list wants and the C library's constants lack does not compile; the
-//! few that are newer than those constants, or that another architecture has not, stand in `numbers`. Left out on purpose:
+//! few that are newer than those constants, or that another architecture has not, stand in `calls`. Left out on purpose:
 //! calls that want a capability even to be of use (`adjtimex`), placement of memory (`mbind` and its kin: little gained, warnings
 //! of programs that care about nodes), `modify_ldt` (wine), `seccomp`, `prctl` and `landlock_*`, with which programs confine
 //! themselves further.
@@ -17,6 +17,8 @@ pub enum Answer {
     Refused,
     /// ENOSYS: the kernel does not know it. For calls whose callers then take another way.
     Unknown,
+    /// Somebody who knows what the call is about decides, and EACCES where nobody can be asked.
+    Asked,
 }
 
 impl Answer {
@@ -26,6 +28,7 @@ impl Answer {
         match self {
             Self::Refused => "EPERM",
             Self::Unknown => "ENOSYS",
+            Self::Asked => "EACCES",
         }
     }
 }
@@ -45,6 +48,16 @@ pub enum Applies {
     Root,
     /// On kernels whose Landlock knows of writing and not of emptying (ABI 2, Linux 5.19 to 6.1).
     OldLandlock,
+    /// When no namespace is around the target.
+    Bare,
+    /// When the target is in the host's network and shall not have it.
+    NoNetwork,
+    /// When the target must reach no Unix socket and no Landlock says so (before ABI 9, Linux 7.1).
+    NoUnix,
+    /// When nothing but the filter keeps the target from files' metadata.
+    NoMetadata,
+    /// When the same is true and the target is root, whose most files are.
+    RootNoMetadata,
 }
 
 /// Calls that are refused for one reason.
@@ -105,17 +118,21 @@ pub enum Test {
     HasAny(u32, u32),
     /// It has none of these bits.
     HasNone(u32, u32),
+    /// It is not null: the one test of all 64 bits, because the kernel reads all of a pointer.
+    IsPointer(u32),
 }
 
 /// Call numbers, under the names of the C library.
 #[cfg(target_os = "linux")]
-mod numbers {
+pub(crate) mod calls {
     #![allow(non_upper_case_globals, reason = "the names of the C library")]
     use libc::c_long;
     pub use libc::*;
 
     // The same on every architecture, and newer than the constants of the C library: linux/unistd.h.
     pub const SYS_fchmodat2: c_long = 452;
+    pub const SYS_setxattrat: c_long = 463;
+    pub const SYS_removexattrat: c_long = 466;
     pub const SYS_open_tree_attr: c_long = 467;
     pub const SYS_file_setattr: c_long = 469;
 
@@ -137,7 +154,7 @@ mod numbers {
     #[cfg(target_arch = "aarch64")]
     without!(SYS_create_module SYS_get_kernel_syms SYS_query_module SYS_ioperm SYS_iopl SYS_sysfs SYS__sysctl SYS_ustat SYS_uselib);
     #[cfg(target_arch = "aarch64")]
-    without!(SYS_chmod SYS_open SYS_creat SYS_mknod);
+    without!(SYS_chmod SYS_open SYS_creat SYS_mknod SYS_chown SYS_lchown SYS_utime SYS_utimes SYS_futimesat);
 }
 
 /// The newest call that was looked at: what came later does not exist inside until somebody has.
@@ -147,7 +164,7 @@ pub const NEWEST: u32 = 469;
 #[cfg(target_os = "linux")]
 macro_rules! number {
     ($symbol:ident) => {
-        numbers::$symbol
+        calls::$symbol
     };
 }
 
@@ -226,10 +243,16 @@ const NETLINK_ROUTE: u32 = 0;
 const PER_LINUX: u32 = 0;
 const ADDR_NO_RANDOMIZE: u32 = 0x0004_0000;
 const PERSONALITY_QUERY: u32 = u32::MAX;
+const PRIO_PROCESS: u32 = 0;
 const PRIO_PGRP: u32 = 1;
+const IOPRIO_WHO_PROCESS: u32 = 1;
 const IOPRIO_WHO_PGRP: u32 = 2;
+/// `SOCK_STREAM` and `SOCK_SEQPACKET`, each with any of `SOCK_NONBLOCK` and `SOCK_CLOEXEC`: what cannot be sent elsewhere.
+const CONNECTED: &[u32] =
+    &[1, 1 | 0o4000, 1 | 0o2_000_000, 1 | 0o2_004_000, 5, 5 | 0o4000, 5 | 0o2_000_000, 5 | 0o2_004_000];
 const S_ISUID: u32 = 0o4000;
 const O_TRUNC: u32 = 0o1000;
+const NEW_LISTENER: u32 = 1 << 3;
 const O_ACCMODE: u32 = 0o3;
 /// `O_CREAT` and the bit of `O_TMPFILE` that does not mean a directory. Without either the mode is whatever a register held.
 const CREATES: u32 = 0o100 | 0o20_000_000;
@@ -488,5 +511,83 @@ pub const GROUPS: &[Group] = &[
         answer: Answer::Unknown,
         applies: Applies::OldLandlock,
         calls: calls![SYS_openat2],
+    },
+    Group {
+        name: "network",
+        reason: "the network is the host's, and nothing else keeps the command from it",
+        answer: Answer::Refused,
+        applies: Applies::NoNetwork,
+        calls: calls![SYS_socket if "AF_INET, AF_INET6, AF_NETLINK": Test::Is(0, &[AF_INET, AF_INET6, AF_NETLINK])],
+    },
+    Group {
+        name: "Unix sockets",
+        reason: "nothing else keeps the command from the sockets of the host; pairs that cannot be sent elsewhere work",
+        answer: Answer::Refused,
+        applies: Applies::NoUnix,
+        calls: calls![
+            SYS_socket if "AF_UNIX": Test::Is(0, &[AF_UNIX]);
+            SYS_socketpair if "AF_UNIX but for SOCK_STREAM and SOCK_SEQPACKET":
+                Test::Is(0, &[AF_UNIX]), Test::IsNot(1, CONNECTED)
+        ],
+    },
+    Group {
+        name: "objects without a path",
+        reason: "the caller's, where no namespace holds them",
+        answer: Answer::Unknown,
+        applies: Applies::Bare,
+        calls: calls![
+            SYS_shmget; SYS_shmat; SYS_shmctl; SYS_semget; SYS_semop; SYS_semtimedop; SYS_semctl; SYS_msgget; SYS_msgsnd;
+            SYS_msgrcv; SYS_msgctl; SYS_mq_open; SYS_mq_unlink
+        ],
+    },
+    Group {
+        name: "limits and priorities of others",
+        reason: "for processes outside the kernel asks the user id only",
+        answer: Answer::Refused,
+        applies: Applies::Bare,
+        calls: calls![
+            SYS_prlimit64 if "of another process": Test::IsNot(0, &[0]);
+            SYS_setpriority if "but for a process": Test::IsNot(0, &[PRIO_PROCESS]);
+            SYS_setpriority if "of another process": Test::IsNot(1, &[0]);
+            SYS_ioprio_set if "but for a process": Test::IsNot(0, &[IOPRIO_WHO_PROCESS]);
+            SYS_ioprio_set if "of another process": Test::IsNot(1, &[0]);
+            SYS_sched_setscheduler if "of another process": Test::IsNot(0, &[0]);
+            SYS_sched_setparam if "of another process": Test::IsNot(0, &[0]);
+            SYS_sched_setattr if "of another process": Test::IsNot(0, &[0])
+        ],
+    },
+    Group {
+        name: "metadata by name",
+        reason: "Landlock does not know mode, owner, times and attributes, of whichever file",
+        answer: Answer::Asked,
+        applies: Applies::NoMetadata,
+        calls: calls![
+            SYS_chmod; SYS_fchmodat; SYS_fchmodat2; SYS_chown; SYS_lchown; SYS_fchownat; SYS_utime; SYS_utimes;
+            SYS_futimesat; SYS_utimensat if "by name": Test::IsPointer(1); SYS_setxattr; SYS_lsetxattr;
+            SYS_removexattr; SYS_lremovexattr
+        ],
+    },
+    Group {
+        name: "new calls for metadata",
+        reason: "the same by structures that grow; programs fall back",
+        answer: Answer::Unknown,
+        applies: Applies::NoMetadata,
+        calls: calls![SYS_setxattrat; SYS_removexattrat],
+    },
+    Group {
+        name: "filters that ask",
+        reason: "whoever is asked could let through what is decided here",
+        answer: Answer::Refused,
+        applies: Applies::NoMetadata,
+        calls: calls![SYS_seccomp if "with SECCOMP_FILTER_FLAG_NEW_LISTENER": Test::HasAny(1, NEW_LISTENER)],
+    },
+    Group {
+        name: "metadata of root's files",
+        reason: "the same by a descriptor: root owns most of what can be read",
+        answer: Answer::Asked,
+        applies: Applies::RootNoMetadata,
+        calls: calls![
+            SYS_fchmod; SYS_fchown; SYS_fsetxattr; SYS_fremovexattr
+        ],
     },
 ];

@@ -35,7 +35,7 @@ pub enum Step {
     Incomplete,
     /// Mounting masks.
     Cover,
-    /// Raising the second wall.
+    /// Putting Landlock on the target.
     Landlock,
     /// Descriptors.
     Descriptors,
@@ -51,10 +51,16 @@ pub enum Step {
     Filter,
     /// Setting resource limits.
     Limits,
+    /// One more layer of Landlock than there can be.
+    Layers,
+    /// Making private directories.
+    Scratch,
+    /// Looking for one's own children.
+    Children,
 }
 
 impl Step {
-    const ALL: [Self; 14] = [
+    const ALL: [Self; 17] = [
         Self::Handle,
         Self::NotIsolated,
         Self::Privileges,
@@ -69,6 +75,9 @@ impl Step {
         Self::Workdir,
         Self::Filter,
         Self::Limits,
+        Self::Layers,
+        Self::Scratch,
+        Self::Children,
     ];
 
     /// The step with this number; one that no inner stage sends counts as [`Step::Fork`].
@@ -95,6 +104,11 @@ impl Step {
             Self::Workdir => "go to the working directory",
             Self::Filter => "load the system-call filter",
             Self::Limits => "set the resource limits",
+            Self::Layers => "confine the command by Landlock: nested too deeply, 16 layers are the most",
+            Self::Scratch => "make private directories",
+            Self::Children => {
+                "look after what the command leaves behind: /proc does not tell of the children of a process here"
+            }
         }
     }
 }

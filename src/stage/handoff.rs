@@ -12,11 +12,14 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::confined::Confine;
 use super::inside::Isolation;
 use super::left::Wanted;
 use super::rlimits::Rlimits;
 use super::trial::Trial;
+use crate::plan::reach::Allowed;
 use crate::plan::{Check, Held, MountOp, Plan};
+use crate::policy::Network;
 use crate::sys::inherited::Inherited;
 use crate::{seccomp, sys};
 
@@ -40,6 +43,8 @@ pub struct Header {
     pub new_session: bool,
     /// What the kernel must say before anything starts; `None` when nothing is isolated.
     pub isolation: Option<Isolation>,
+    /// What the process that becomes the target does to itself, where no namespace is around it.
+    pub confine: Option<Confine>,
     /// Whether the target is a script without `#!`, which the shell runs.
     pub by_shell: bool,
     /// Resource limits of the target.
@@ -48,9 +53,9 @@ pub struct Header {
     pub rehearsal: bool,
     /// Where to say what the target leaves in places that end with the sandbox, if anybody wants to hear of it.
     pub left: Option<Wanted>,
-    /// How many of the strings are arguments, variables, checks (one file and its path each), writable places, trials and
-    /// devices.
-    pub counts: [usize; 6],
+    /// How many of the strings are arguments, variables, checks (one file and its path each), writable places, trials,
+    /// devices and rules of Landlock.
+    pub counts: [usize; 7],
     /// Device, inode, what must be there and whether the inner stage has to mount it, for each check.
     pub checks: Vec<(u64, u64, Held, bool)>,
     /// Device and inode of what the host has, for each trial. With trials no target is started.
@@ -66,7 +71,7 @@ pub struct Handoff {
     pub program: CString,
     /// Directory to start in.
     pub workdir: PathBuf,
-    /// Made read-only by the last operation of the plan: proof that all of them were carried out.
+    /// Made read-only by the last operation of the plan, or closed to the target: proof that all was carried out.
     pub seal: PathBuf,
     /// Arguments.
     pub argv: Vec<CString>,
@@ -80,6 +85,8 @@ pub struct Handoff {
     pub trials: Vec<Trial>,
     /// Device nodes to make read-only.
     pub devices: Vec<PathBuf>,
+    /// Rules of Landlock.
+    pub rules: Vec<Allowed>,
 }
 
 /// What is started inside.
@@ -96,6 +103,7 @@ pub struct Errand<'a> {
 /// What the system-call filter of a run inside a sandbox depends on.
 #[must_use]
 pub fn filter(plan: &Plan) -> seccomp::Options {
+    let reach = plan.reach.as_ref();
     seccomp::Options {
         own_group: !plan.new_session && !sys::landlock::scopes(sys::landlock::version()),
         shared_group: !plan.new_session,
@@ -103,14 +111,21 @@ pub fn filter(plan: &Plan) -> seccomp::Options {
         old_landlock: !sys::landlock::binds_emptying(sys::landlock::version()),
         // Also without a write grant: a standard stream may be a file of the host.
         as_root: nix::unistd::geteuid().is_root(),
+        bare: reach.is_some(),
+        no_network: reach.is_some() && plan.network == Network::Off,
+        no_unix: reach.is_some_and(|reach| !reach.unix_sockets),
+        no_metadata: reach.is_some(),
+        // The process that loads the filter finds out whether it can be.
+        asked: false,
     }
 }
 
-/// The place that the last mount operation makes read-only; empty when there is no view.
-fn last_seal(plan: &Plan) -> &Path {
-    match plan.by_launcher().last() {
-        Some(MountOp::ReadOnly { at }) => at,
-        _ => Path::new(""),
+/// The place that the last mount operation makes read-only, or that Landlock closes; empty when there is neither.
+fn last_seal(plan: &Plan) -> PathBuf {
+    match (plan.by_launcher().last(), &plan.reach) {
+        (Some(MountOp::ReadOnly { at }), _) => at.clone(),
+        (_, Some(reach)) => reach.scratch.closed(),
+        _ => PathBuf::new(),
     }
 }
 
@@ -150,6 +165,9 @@ pub fn write(header: &Header, plan: &Plan, errand: &Errand) -> io::Result<OwnedF
     for device in &plan.frozen {
         push(device.as_os_str().as_bytes())?;
     }
+    for rule in plan.reach.iter().flat_map(|reach| &reach.rules) {
+        push(rule.path.as_os_str().as_bytes())?;
+    }
     sys::fd::sealed(c"handoff", &bytes)
 }
 
@@ -166,7 +184,7 @@ pub fn read(file: impl AsFd, nonce: &str) -> Option<Handoff> {
     if header.nonce != nonce {
         return None;
     }
-    let [arguments, variables, checks, writable, trials, devices] = header.counts;
+    let [arguments, variables, checks, writable, trials, devices, rules] = header.counts;
     let mut string = || strings.next().and_then(|text| CString::new(text).ok());
     let program = string()?;
     let mut path = || Some(PathBuf::from(OsString::from_vec(string()?.into_bytes())));
@@ -178,7 +196,13 @@ pub fn read(file: impl AsFd, nonce: &str) -> Option<Handoff> {
     let writable = (0..writable).map(|_| string()).collect::<Option<Vec<_>>>()?;
     let tried = (0..trials).map(|_| string()).collect::<Option<Vec<_>>>()?;
     let devices = (0..devices).map(|_| string()).collect::<Option<Vec<_>>>()?;
-    if string().is_some() || header.checks.len() != paths.len() || header.trials.len() != tried.len() {
+    let rules = (0..rules).map(|_| string()).collect::<Option<Vec<_>>>()?;
+    let told = header.confine.as_ref().map(Confine::rules).unwrap_or_default();
+    if string().is_some()
+        || header.checks.len() != paths.len()
+        || header.trials.len() != tried.len()
+        || told.len() != rules.len()
+    {
         return None;
     }
     let checks = paths
@@ -195,9 +219,12 @@ pub fn read(file: impl AsFd, nonce: &str) -> Option<Handoff> {
         .collect();
     let writable = writable.iter().map(path_of).collect();
     let devices = devices.iter().map(path_of).collect();
+    let rules = rules.iter().zip(told);
+    let rules =
+        rules.map(|(path, &(right, file, named))| Allowed { path: path_of(path), right, file, named }).collect();
     let trials =
         tried.iter().zip(&header.trials).map(|(path, file)| Trial { path: path_of(path), file: *file }).collect();
-    Some(Handoff { header, program, workdir, seal, argv, environment, checks, writable, trials, devices })
+    Some(Handoff { header, program, workdir, seal, argv, environment, checks, writable, trials, devices, rules })
 }
 
 fn path_of(text: &CString) -> PathBuf {

@@ -6,7 +6,7 @@
 use std::convert::Infallible;
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
@@ -14,6 +14,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, getpid};
 
+use super::confined::{self, Clerk};
 use super::control::{Inner, Report, Step, WATCHED};
 use super::handoff::{self, Handoff, MARKER};
 use super::{inside, left, trial};
@@ -101,6 +102,12 @@ fn run(handoff: &Handoff, control: &Inner) -> Result<i32, Failure> {
     if header.isolation.is_some() {
         inside::shut()?;
     }
+    if header.confine.is_some() {
+        // What the caller has open would leave no room for what has to be opened before the target is there.
+        let streams = header.streams.iter().flatten().copied();
+        let kept: Vec<_> = streams.chain(header.keep.iter().copied()).chain([control.as_fd().as_raw_fd()]).collect();
+        sys::fd::close_others(&kept).at(Step::Descriptors)?;
+    }
     let handle = sys::pidfd::PidFd::of_this_process().at(Step::Handle)?;
     control.report(Report::Alive, handle.as_ref().map(AsFd::as_fd)).at(Step::Handle)?;
     if let Some(isolation) = &header.isolation {
@@ -115,6 +122,10 @@ fn run(handoff: &Handoff, control: &Inner) -> Result<i32, Failure> {
     if header.rehearsal {
         control.report(Report::Ready, None).at(Step::Handle)?;
         return Ok(0);
+    }
+    // Out of the caller's session, so that what is sent to the process group ends the target and leaves us to bury it.
+    if header.confine.is_some() && header.new_session {
+        nix::unistd::setsid().at(Step::Session)?;
     }
     if header.isolation.is_none() {
         // Orphans of the target come to us, so that a kill reaches them.
@@ -137,8 +148,13 @@ fn run(handoff: &Handoff, control: &Inner) -> Result<i32, Failure> {
     // What was sent to the process group so far is not for this process, and there was no target to have it.
     while let Ok(Some(_)) = signals.next() {}
     control.report(Report::Executing, None).at(Step::Handle)?;
-    let target = sys::process::fork(|| start(handoff, control, &streams, errors.into())).at(Step::Fork)?;
-    drop(streams);
+    // Nobody listens before the target is executed, and so not to what is only tried.
+    let asking = header.confine.as_ref().filter(|_| handoff.trials.is_empty());
+    let asking = asking.map(confined::pair).transpose().at(Step::Fork)?;
+    let (ours, theirs) = asking.unzip();
+    let way = Way { control, streams: &streams, asks: theirs.as_ref() };
+    let target = sys::process::fork(|| start(handoff, &way, errors.into())).at(Step::Fork)?;
+    drop((streams, theirs));
     release_descriptors(header.keep.iter().copied(), header.isolation.is_none()).at(Step::Descriptors)?;
     match outcome_of_start(outcome)? {
         None => control.report(Report::Started, None).at(Step::Handle)?,
@@ -147,9 +163,12 @@ fn run(handoff: &Handoff, control: &Inner) -> Result<i32, Failure> {
             return Ok(FAILED);
         }
     }
+    let _held = confined::held(&handoff.rules);
+    let clerk = ours.and_then(|ours| Clerk::receive(&ours, &handoff.rules));
     let shared_session = !header.new_session;
     let watch = Watch {
         control,
+        clerk,
         signals,
         target,
         shared_session,
@@ -184,10 +203,11 @@ fn release_descriptors(keep: impl Iterator<Item = RawFd>, streams_too: bool) -> 
 }
 
 /// In the child: everything between fork and exec. Never returns; failures go into the pipe.
-fn start(handoff: &Handoff, control: &Inner, streams: &[Option<OwnedFd>; 3], errors: File) -> Infallible {
+fn start(handoff: &Handoff, way: &Way, errors: File) -> Infallible {
+    let control = way.control;
     // Only its number is lost when nobody hears it.
     let _told = control.report(Report::Target(Moment::now()), None);
-    let failure = prepare(handoff, streams).err().unwrap_or_else(|| {
+    let failure = prepare(handoff, way).err().unwrap_or_else(|| {
         if !handoff.trials.is_empty() {
             try_out(handoff, control);
         }
@@ -202,12 +222,20 @@ fn start(handoff: &Handoff, control: &Inner, streams: &[Option<OwnedFd>; 3], err
     sys::process::exit_now(FAILED)
 }
 
-fn prepare(handoff: &Handoff, streams: &[Option<OwnedFd>; 3]) -> Result<(), Failure> {
+/// What the process that becomes the target has from the inner stage.
+struct Way<'a> {
+    control: &'a Inner,
+    streams: &'a [Option<OwnedFd>; 3],
+    /// Where to send what the filter asks on, if anybody listens.
+    asks: Option<&'a OwnedFd>,
+}
+
+fn prepare(handoff: &Handoff, way: &Way) -> Result<(), Failure> {
     let header = &handoff.header;
     if header.new_session {
         nix::unistd::setsid().at(Step::Session)?;
     }
-    for (number, stream) in (0..).zip(streams) {
+    for (number, stream) in (0..).zip(way.streams) {
         match stream {
             Some(stream) => sys::fd::place(stream, number).at(Step::Descriptors)?,
             None => sys::fd::close(number),
@@ -216,8 +244,19 @@ fn prepare(handoff: &Handoff, streams: &[Option<OwnedFd>; 3]) -> Result<(), Fail
     for number in &header.keep {
         sys::fd::set_cloexec(*number, false).at(Step::Descriptors)?;
     }
+    if let Some(confine) = &header.confine {
+        confined::give_up_privileges(confine).map_err(|(step, errno)| Failure(step, errno))?;
+    }
     nix::unistd::chdir(&handoff.workdir).at(Step::Workdir)?;
     sys::signals::restore(&header.inherited).at(Step::Signals)?;
+    if let Some(confine) = &header.confine {
+        let given: Vec<_> = (0..3).chain(header.keep.iter().copied()).filter_map(sys::fd::given).collect();
+        let done = confined::confine(confine, &handoff.rules, &given, &handoff.seal);
+        done.map_err(|(step, errno)| Failure(step, errno))?;
+        // What the filter asks on is one more descriptor, for which a limit could leave no room.
+        confined::load(confine, way.asks).at(Step::Filter)?;
+        return header.rlimits.apply().at(Step::Limits);
+    }
     let Some(isolation) = &header.isolation else {
         // Nothing else ends it when this process is killed together with the outer stage.
         sys::process::end_with_parent().at(Step::Signals)?;
@@ -264,6 +303,7 @@ fn outcome_of_start(outcome: OwnedFd) -> Result<Option<i32>, Failure> {
 /// Waiting for the target and passing signals on.
 struct Watch<'a> {
     control: &'a Inner,
+    clerk: Option<Clerk<'a>>,
     signals: Arrivals,
     target: Pid,
     shared_session: bool,
@@ -289,16 +329,22 @@ impl Watch<'_> {
             if std::mem::take(&mut self.urgent) && self.stopped {
                 let _sent = kill(self.target, Signal::SIGCONT);
             }
-            let mut polled = [
+            let mut polled = vec![
                 PollFd::new(self.control.as_fd(), PollFlags::POLLIN),
                 PollFd::new(self.signals.as_fd(), PollFlags::POLLIN),
             ];
+            let asked = self.clerk.as_ref().and_then(Clerk::waiting);
+            polled.extend(asked.map(|listener| PollFd::new(listener, PollFlags::POLLIN)));
             match poll(&mut polled, PollTimeout::NONE) {
                 Ok(_) | Err(Errno::EINTR) => {}
                 Err(errno) => return Err(Failure(Step::Signals, errno as i32)),
             }
             let spoken = polled[0].revents().is_some_and(|events| !events.is_empty());
+            let asked = polled.get(2).and_then(PollFd::revents).filter(|events| !events.is_empty());
             self.note_group_signals();
+            if let (Some(clerk), Some(events)) = (&mut self.clerk, asked) {
+                clerk.serve(!events.contains(PollFlags::POLLIN));
+            }
             if spoken {
                 let Ok(Some(number)) = self.control.receive() else {
                     // The outer stage is gone, or wants everything to end.

@@ -6,6 +6,12 @@ pub mod cgroup;
 #[cfg(not(target_os = "linux"))]
 #[path = "cgroup/none.rs"]
 pub mod cgroup;
+#[cfg(target_os = "linux")]
+#[path = "confined/linux.rs"]
+pub mod confined;
+#[cfg(target_os = "macos")]
+#[path = "confined/macos.rs"]
+pub mod confined;
 pub mod control;
 pub mod handoff;
 mod held;
@@ -24,6 +30,7 @@ pub mod outer;
 pub mod output;
 pub mod private;
 pub mod rlimits;
+pub mod scratch;
 pub mod strace;
 pub mod strays;
 pub mod supervise;

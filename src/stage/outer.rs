@@ -14,6 +14,7 @@ use nix::unistd::Pid;
 
 use super::account::Account;
 use super::cgroup::{Group, Wants};
+use super::confined::{self, Confine};
 use super::control::{self, FORWARDED, Inner, Report, Step, WATCHED};
 use super::handoff::{self, Errand, Handoff, Header, MARKER};
 use super::left::Listener;
@@ -21,6 +22,7 @@ use super::outcome::{Outcome, Reason};
 use super::output::{Output, Wish};
 use super::private::Private;
 use super::rlimits::Rlimits;
+use super::scratch;
 use super::strace::Strace;
 use super::supervise::{self, Messages, Purpose, Started};
 use super::terminal::Terminal;
@@ -29,8 +31,10 @@ use super::{inside, mend, strays, traces};
 use crate::host::Host;
 use crate::launch::{self, Command, Launch, Word};
 use crate::plan::Plan;
+use crate::plan::reach::Scratch;
 use crate::plan::trace::Tracing;
 use crate::sys;
+use crate::sys::pidfd::PidFd;
 use crate::sys::signals::{Arrivals, Signals};
 
 /// Prepares this process once, before the first attempt: nothing inherited crosses by accident from here on.
@@ -77,6 +81,10 @@ pub fn run(plan: &Plan, launch: &Launch, host: &Host, mode: Mode) -> (Outcome, A
         }
         Err(reason) => (Outcome::NotStarted(reason), Account::default()),
     };
+    // The warden has, unless somebody killed it.
+    if let Some(reach) = &plan.reach {
+        scratch::remove(&reach.scratch);
+    }
     if matches!(outcome, Outcome::NotStarted(_)) {
         traces::clear(plan);
     } else {
@@ -137,7 +145,13 @@ fn start(
             Launch::Program(_) => {
                 Some(inside::isolation(plan).map_err(|error| Reason::of("read /proc/self/ns", &error))?)
             }
-            Launch::InProcess => None,
+            Launch::Confined(_) | Launch::InProcess => None,
+        },
+        confine: match launch {
+            Launch::Confined(confinement) => {
+                Some(Confine::of(plan, confinement).map_err(|error| Reason::of("confine", &error))?)
+            }
+            Launch::Program(_) | Launch::InProcess => None,
         },
         by_shell: plan.target.script_without_shebang && strace.is_none(),
         rlimits: Rlimits::of(plan),
@@ -150,6 +164,7 @@ fn start(
             plan.walls().count(),
             trials.len(),
             plan.frozen.len(),
+            plan.reach.iter().flat_map(|reach| &reach.rules).count(),
         ],
         checks: plan.checks.iter().map(|check| (check.device, check.inode, check.held, check.covered)).collect(),
         trials: trials.iter().map(|trial| trial.file).collect(),
@@ -168,7 +183,7 @@ fn start(
             let messages = messages.as_fd();
             sys::process::fork(|| prepared.execute(&passed, &keep, group.as_ref(), messages))?
         }
-        Launch::InProcess => {
+        Launch::Confined(_) | Launch::InProcess => {
             let handoff = handoff::read(&file, &header.nonce)
                 .ok_or_else(|| io::Error::other("the hand-off cannot be read back"))?;
             // The copy adopts its own duplicates of the streams by number. Our end of the socket is not for it: with that it
@@ -176,7 +191,8 @@ fn start(
             let mut ours = vec![outer.as_fd().as_raw_fd()];
             ours.extend(output.iter().flat_map(Output::descriptors));
             ours.extend(strace.as_ref().map(Strace::reader));
-            let launcher = copy(plan, &handoff, &inner, group.as_ref(), ours)?;
+            let scratch = plan.reach.as_ref().map(|reach| &reach.scratch);
+            let launcher = copy(plan, scratch, &handoff, &inner, group.as_ref(), ours)?;
             drop(streams);
             launcher
         }
@@ -194,9 +210,10 @@ fn start(
     Ok((started, left))
 }
 
-/// Starts the inner stage in a copy of this process, which lets go of `ours`, in `group`.
+/// Starts the inner stage in a copy of this process, which lets go of `ours`, in `group`; with `scratch` under a warden.
 fn copy(
     plan: &Plan,
+    scratch: Option<&Scratch>,
     handoff: &Handoff,
     inner: &Inner,
     group: Option<&Group>,
@@ -204,6 +221,7 @@ fn copy(
 ) -> Result<Pid, Reason> {
     let gate = group.filter(|group| group.takes_in()).map(|_| io::pipe()).transpose()?;
     ours.extend(gate.iter().map(|(_, opened)| opened.as_raw_fd()));
+    let outer = scratch.map(|_| PidFd::open(nix::unistd::getpid().as_raw())).transpose()?;
     let launcher = sys::process::fork(|| {
         for number in ours {
             drop(sys::fd::adopt(number));
@@ -217,8 +235,12 @@ fn copy(
             let _told = inner.report(Report::Failed(Step::Limits, errno), None);
             sys::process::exit_now(125);
         }
-        // Never returns here.
-        super::inner::in_process(handoff, inner)
+        // Neither returns here.
+        let run = || super::inner::in_process(handoff, inner);
+        match (&outer, scratch) {
+            (Some(outer), Some(scratch)) => confined::guard(outer, scratch, inner, run),
+            _ => run(),
+        }
     })?;
     if let (Some((_, mut opened)), Some(group)) = (gate, group)
         && let Err(error) = group.take_in(launcher).and_then(|()| opened.write_all(b"t"))

@@ -82,7 +82,7 @@ impl Strace {
 /// What is traced: files, the network, and what the filter of this run refuses.
 fn calls(plan: &Plan) -> String {
     const NETWORK: &str = "bind,connect,sendmsg,sendto,socket";
-    let filter = plan.backend.has_view().then(|| handoff::filter(plan));
+    let filter = plan.backend.filters().then(|| handoff::filter(plan));
     // A strace that does not know a call leaves it out.
     let refused = filter.map(traced).unwrap_or_default().into_iter().map(|call| format!(",?{call}"));
     format!("trace=%file,{NETWORK}{}", refused.collect::<String>())

@@ -14,6 +14,9 @@ use crate::sys::at::{enter, normal, open};
 /// Removes the empty files that `bwrap` makes where a name to hide has gone and its directory can be written: the host shall
 /// not keep them. The mask on such a file goes with it.
 pub fn clear(plan: &Plan) {
+    if !plan.backend.has_view() {
+        return;
+    }
     let writable = |path: &Path| plan.writable().any(|place| path != place && path.starts_with(place));
     for (path, kind) in plan.hidden.traces().filter(|(path, _)| writable(path)) {
         let removed = Held::of(path).and_then(|held| {

@@ -149,7 +149,8 @@ fn list(path: &Path) -> io::Result<()> {
 }
 
 /// Whether a file can be made in a directory, by one that never gets a name.
-fn unnamed_in(directory: &Path) -> Answer {
+#[must_use]
+pub fn unnamed_in(directory: &Path) -> Answer {
     let made = sys::at::unnamed(AT_FDCWD, directory.as_os_str(), Mode::S_IRUSR | Mode::S_IWUSR);
     match made {
         // The file system has no such files: all that can be asked without leaving something is its permissions.

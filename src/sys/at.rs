@@ -3,14 +3,15 @@
 //! Changes nothing.
 
 use std::ffi::OsStr;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Component, Path};
 
-use nix::fcntl::openat;
+use nix::fcntl::{self, openat};
 use nix::sys::stat::Mode;
 
+#[cfg(target_os = "linux")]
+pub use super::system::at::place;
 pub use super::system::at::{DIRECTORY, free, hold_fifo, name, through, unnamed};
 
 /// The names in a path.
@@ -28,6 +29,6 @@ pub fn enter(directory: &File, part: &OsStr) -> io::Result<File> {
 
 /// The directory at the absolute `path`, if there is no link on the way to it.
 pub fn open(path: &Path) -> io::Result<File> {
-    let root = OpenOptions::new().read(true).custom_flags(DIRECTORY.bits()).open("/")?;
+    let root = File::from(fcntl::open("/", DIRECTORY, Mode::empty())?);
     normal(path).try_fold(root, |directory, part| enter(&directory, part))
 }

@@ -47,6 +47,16 @@ pub fn lend(number: RawFd) -> Option<BorrowedFd<'static>> {
     Some(unsafe { BorrowedFd::borrow_raw(number) })
 }
 
+/// Looks at a descriptor that the target is given, a standard stream or one that is kept; `None` when it is closed.
+#[must_use]
+pub fn given(number: RawFd) -> Option<BorrowedFd<'static>> {
+    if !is_open(number) {
+        return None;
+    }
+    // SAFETY: open just now; the caller is a process that closes nothing between here and exec.
+    Some(unsafe { BorrowedFd::borrow_raw(number) })
+}
+
 /// Takes over a descriptor that the caller of this process left open for us; `None` when it is closed or a standard stream.
 #[must_use]
 pub fn adopt(number: RawFd) -> Option<OwnedFd> {

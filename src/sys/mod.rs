@@ -27,5 +27,7 @@ pub mod process;
 pub mod signals;
 
 pub use system::{acl, channel, image, keyring, pidfd};
+#[cfg(target_os = "linux")]
+pub use system::{attributes, notify};
 #[cfg(target_os = "macos")]
 pub use system::{landlock, sandbox};

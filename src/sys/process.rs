@@ -19,7 +19,9 @@ pub use super::system::process::{
 };
 use super::system::process::{children_of_process, kibibytes};
 #[cfg(target_os = "linux")]
-pub use super::system::process::{drop_capabilities, has_capabilities, has_no_new_privs, hide};
+pub use super::system::process::{
+    drop_capabilities, has_capabilities, has_no_new_privs, hide, holds_capabilities, knows_children,
+};
 
 /// Runs `child` in a copy of this process and returns its number; `child` never returns here.
 ///

@@ -181,7 +181,8 @@ fn no_capability_is_left_in_any_set() {
     // Bubblewrap starts for no user who has them already.
     let ambient = [&user[..], &["--ambient-caps", "+chown,+net_raw"]].concat();
     let sandbox_run = sandbox_run.to_str().unwrap();
-    let refused = world.call("setpriv", ambient.iter().chain(&[sandbox_run, "--", "sh", "-c", script])).done();
+    let refused =
+        world.call("setpriv", ambient.iter().chain(&[sandbox_run, "-b", "bwrap", "--", "sh", "-c", script])).done();
     refused.refused(125, &["bwrap"]).stderr_has("ambient");
 }
 

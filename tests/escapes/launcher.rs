@@ -181,7 +181,7 @@ fn the_file_of_our_own_image_takes_no_change() {
         &format!("#!/usr/bin/python3{CHANGE}change(sys.argv[-1])\nprint(sys.argv[-1], file=sys.stderr)\n"),
     );
     let fake = crate::fakes::first(&world, "fake");
-    let done = world.call(&copy, ["true"]).env("PATH", &fake).done();
+    let done = world.call(&copy, ["-b", "bwrap", "true"]).env("PATH", &fake).done();
     done.code(125).stderr_has(if is_root() { "/proc/self/fd/" } else { "/dev/.sandbox-run" });
     assert_eq!(state(), before);
     // It is what runs inside, as well.

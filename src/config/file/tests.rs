@@ -80,7 +80,7 @@ C = ""
 fn every_key_is_read() {
     let document = toml(EVERYTHING);
     assert_eq!(document.extends, ["rust"]);
-    assert_eq!(document.backend_type, Some(vec![Backend::Bwrap, Backend::None]));
+    assert_eq!(document.backend_type, Some(vec![Backend::Bwrap, Backend::Landlock, Backend::None]));
     assert_eq!(document.allow_gaps, [Protection::Masks, Protection::Sockets].into());
     assert_eq!(document.read_roots, paths(&["/r", "~/r", "r"]));
     assert_eq!(document.cwd_allow_hidden, Some(vec![".git".into(), ".venv".into()]));
@@ -278,7 +278,10 @@ fn mistakes_in_toml_are_placed() {
         ),
         ("cwd_allow_hidden = ['..']", "'..' is not the name of a file"),
         ("new_session = 'maybe'", "'maybe' is not one of auto, always, never"),
-        ("backend_type = 'bwrap,,none'", "1:16: key 'backend_type': '' is not one of auto, bwrap, seatbelt, none"),
+        (
+            "backend_type = 'bwrap,,none'",
+            "1:16: key 'backend_type': '' is not one of auto, bwrap, landlock, seatbelt, none",
+        ),
         ("backend_type = ['bwrap']", "expected a list of backends in one string, separated by commas, found a list"),
         ("allow_gaps = ['net']", "'net' is not one of files-read, files-write, masks, network"),
         ("keep_fds = [2]", "1:13: key 'keep_fds': 2 always crosses, only numbers from 3 are named"),

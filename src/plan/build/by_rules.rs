@@ -61,11 +61,6 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// The terminal that the target shares with us, and no other one.
-    pub fn terminal_by_rules(&mut self, device: &Path) {
-        self.view.add(device, Rule::Write, FileKind::File);
-    }
-
     /// A directory that HOME leads to, unless a rule shows the real one.
     fn private_home(&mut self, scratch: &Path) {
         let Some(home) = self.host.home.as_deref() else { return };

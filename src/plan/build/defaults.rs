@@ -10,6 +10,7 @@ use super::super::secrets;
 use super::super::view::{FileKind, Own, Rule};
 use super::place::place;
 use super::{Builder, reserved};
+use crate::backend::Backend;
 use crate::error::{Error, Kind, Result};
 
 /// Up to this size a system file is copied into the view instead of being mounted there, in bytes.
@@ -166,9 +167,18 @@ impl Builder<'_> {
         }
     }
 
-    /// The terminal that the target shares with us, under the one name that programs find it by: `/dev/pts` is its own.
-    pub fn terminal(&mut self, device: &Path) {
-        let rule = Rule::System { from: device.to_owned(), small: false };
-        self.view.add(Path::new("/dev/console"), rule, FileKind::File);
+    /// The terminal that the target shares with us.
+    pub fn terminal(&mut self, backend: Backend, device: &Path) {
+        match backend {
+            // Under the one name that programs find it by: `/dev/pts` is the view's own.
+            Backend::Bwrap => {
+                let rule = Rule::System { from: device.to_owned(), small: false };
+                self.view.add(Path::new("/dev/console"), rule, FileKind::File);
+            }
+            // And no other one.
+            Backend::Seatbelt => self.view.add(device, Rule::Write, FileKind::File),
+            // What can be opened below /dev is a short list, and none has no rules.
+            Backend::Landlock | Backend::None => {}
+        }
     }
 }

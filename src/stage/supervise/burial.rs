@@ -143,7 +143,7 @@ impl Watch<'_> {
 
     /// Whether nothing may be left: inside a sandbox nothing ever is, elsewhere when the target did not end by itself.
     pub(super) fn ends_all(&self) -> bool {
-        self.plan.backend.has_view() || self.phase != Phase::Over || !self.account.limits_hit.is_empty()
+        self.plan.backend.filters() || self.phase != Phase::Over || !self.account.limits_hit.is_empty()
     }
 
     /// Passes on what the target wrote and nobody has read yet. Whoever reads may take the time it takes, unless the run was

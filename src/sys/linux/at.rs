@@ -1,6 +1,7 @@
 //! Directories and files by descriptor.
 
 use std::ffi::OsStr;
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -26,6 +27,16 @@ pub fn name(open: impl AsFd) -> Option<PathBuf> {
 /// A hold on a FIFO that opens neither of its ends.
 pub fn hold_fifo(path: &Path) -> nix::Result<OwnedFd> {
     open(path, OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC, Mode::empty())
+}
+
+/// What is at `path` as a place in the tree only, whatever its kind and permissions. With `follow` a link leads on.
+///
+/// Not by the standard library, which takes this flag for a part of the access mode, and leaves it out, where musl is the C
+/// library.
+pub fn place(path: &Path, follow: bool) -> io::Result<File> {
+    let mut flags = OFlag::O_PATH | OFlag::O_CLOEXEC;
+    flags.set(OFlag::O_NOFOLLOW, !follow);
+    Ok(open(path, flags, Mode::empty()).map(File::from)?)
 }
 
 /// Takes away marks that keep a file from being removed: here only root has them, and sets them for good.

@@ -2,10 +2,12 @@
 
 pub mod acl;
 pub mod at;
+pub mod attributes;
 pub mod channel;
 pub mod fd;
 pub mod image;
 pub mod keyring;
+pub mod notify;
 pub mod pidfd;
 pub mod process;
 pub mod signals;

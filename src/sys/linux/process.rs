@@ -35,7 +35,8 @@ struct Capabilities {
     inheritable: u32,
 }
 
-/// Gives up every capability for good: the bounding set first, which takes one of them.
+/// Gives up every capability for good: the bounding set first, which takes one of them. Who has not that one gives up the rest,
+/// and `no_new_privs` keeps what is left in the bounding set from coming back.
 pub fn drop_capabilities() -> io::Result<()> {
     const PR_CAPBSET_DROP: libc::c_int = 24;
     for capability in 0..64 {
@@ -44,7 +45,7 @@ pub fn drop_capabilities() -> io::Result<()> {
             continue;
         }
         match io::Error::last_os_error() {
-            error if error.raw_os_error() == Some(libc::EINVAL) => break,
+            error if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EPERM)) => break,
             error => return Err(error),
         }
     }
@@ -55,10 +56,8 @@ pub fn drop_capabilities() -> io::Result<()> {
     if set == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Whether any capability but those in `known` is left to this process or could come back: permitted, effective, inheritable or
-/// bounding.
-pub fn has_capabilities(known: &[u32]) -> io::Result<bool> {
-    const PR_CAPBSET_READ: libc::c_int = 23;
+/// Whether any capability but those in `known` is left to this process: permitted, effective or inheritable.
+pub fn holds_capabilities(known: &[u32]) -> io::Result<bool> {
     let mut header = CapabilityHeader::OWN;
     let mut data = [Capabilities::default(); 2];
     // SAFETY: version 3 wants one header and an array of two data records, which is what the pointers lead to.
@@ -72,6 +71,15 @@ pub fn has_capabilities(known: &[u32]) -> io::Result<bool> {
         if (data.effective | data.permitted | data.inheritable) & !known != 0 {
             return Ok(true);
         }
+    }
+    Ok(false)
+}
+
+/// The same, or could come back: in the bounding set.
+pub fn has_capabilities(known: &[u32]) -> io::Result<bool> {
+    const PR_CAPBSET_READ: libc::c_int = 23;
+    if holds_capabilities(known)? {
+        return Ok(true);
     }
     for capability in 0..64 {
         // SAFETY: takes integers; a number above the last capability gives EINVAL, which ends the loop.
@@ -107,6 +115,12 @@ pub fn soft_cpu_limit(pid: Pid) -> Option<u64> {
     // SAFETY: a null new limit only queries, and `limit` is valid for writes.
     let read = unsafe { libc::prlimit(pid.as_raw(), libc::RLIMIT_CPU, std::ptr::null(), &raw mut limit) };
     (read == 0).then_some(limit.rlim_cur)
+}
+
+/// Whether the system tells this process of its children: not without `/proc`, and not where Landlock closes that.
+#[must_use]
+pub fn knows_children() -> bool {
+    std::fs::File::open(format!("/proc/self/task/{}/children", nix::unistd::getpid())).is_ok()
 }
 
 /// The children of this process, which has one thread.

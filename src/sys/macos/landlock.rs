@@ -23,3 +23,14 @@ pub fn binds_writing(_: i32) -> bool {
 pub fn binds_emptying(_: i32) -> bool {
     false
 }
+
+/// Whether sockets with a path can be.
+#[must_use]
+pub fn binds_sockets(_: i32) -> bool {
+    false
+}
+
+/// What the kernel answers when asked for its version.
+pub fn probe() -> std::io::Result<i32> {
+    Err(nix::errno::Errno::ENOSYS.into())
+}

@@ -1,0 +1,90 @@
+//! There is no such run on this system, as [`Confine`] says: nothing is of this type.
+
+use std::convert::Infallible;
+use std::fs::File;
+use std::io;
+use std::marker::PhantomData;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::control::{Inner, Report, Step};
+use crate::launch;
+use crate::plan::Plan;
+use crate::plan::reach::{Allowed, Right, Scratch};
+use crate::sys::pidfd::PidFd;
+
+/// A step that failed, and its error number.
+type Failed = (Step, i32);
+
+/// What of a confinement is no string.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Confine {}
+
+impl Confine {
+    /// That of a plan: no plan has one.
+    pub fn of(_: &Plan, _: &launch::Confinement) -> io::Result<Self> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Of each rule all but the path.
+    #[must_use]
+    pub fn rules(&self) -> &[(Right, Option<(u64, u64)>, bool)] {
+        match *self {}
+    }
+}
+
+/// Gives up privileges.
+pub fn give_up_privileges(confine: &Confine) -> Result<(), Failed> {
+    match *confine {}
+}
+
+/// Puts the rules on this process.
+pub fn confine(confine: &Confine, _: &[Allowed], _: &[BorrowedFd], _: &Path) -> Result<(), Failed> {
+    match *confine {}
+}
+
+/// What has to stay open for the rules to hold: nothing.
+#[must_use]
+pub fn held(_: &[Allowed]) -> Vec<File> {
+    Vec::new()
+}
+
+/// The two ends of what a listener is sent over.
+pub fn pair(confine: &Confine) -> nix::Result<(OwnedFd, OwnedFd)> {
+    match *confine {}
+}
+
+/// Loads the filter.
+pub fn load(confine: &Confine, _: Option<&OwnedFd>) -> io::Result<()> {
+    match *confine {}
+}
+
+/// Whoever answers.
+pub struct Clerk<'a>(Infallible, PhantomData<&'a ()>);
+
+impl<'a> Clerk<'a> {
+    /// Takes in a listener: there is none.
+    #[must_use]
+    pub fn receive(_: &OwnedFd, _: &'a [Allowed]) -> Option<Self> {
+        None
+    }
+
+    /// Where to wait for the next call.
+    #[must_use]
+    pub fn waiting(&self) -> Option<BorrowedFd<'_>> {
+        match self.0 {}
+    }
+
+    /// Answers what waits there.
+    pub fn serve(&mut self, _: bool) {
+        match self.0 {}
+    }
+}
+
+/// Runs `inner` below a process that ends what is left of it.
+pub fn guard(_: &PidFd, _: &Scratch, inner: &Inner, _: impl FnOnce() -> Infallible) -> Infallible {
+    let _told = inner.report(Report::Failed(Step::NotIsolated, 0), None);
+    crate::sys::process::exit_now(125)
+}
