@@ -319,12 +319,17 @@ struct Watch<'a> {
 impl Watch<'_> {
     /// `look` is called once the target has ended, while everything is still there.
     fn until_the_end(mut self, look: &mut dyn FnMut()) -> Result<i32, Failure> {
+        let mut continued = false;
         loop {
             if let Some(end) = self.reap()? {
                 look();
                 let _told = self.control.report(end, None);
                 self.end_the_rest();
                 return Ok(0);
+            }
+            // It has stopped again since: what was told of that came before the answer, and counted for an old stop.
+            if std::mem::take(&mut continued) && self.stopped {
+                self.control.report(Report::Stopped, None).at(Step::Signals)?;
             }
             if std::mem::take(&mut self.urgent) && self.stopped {
                 let _sent = kill(self.target, Signal::SIGCONT);
@@ -360,6 +365,7 @@ impl Watch<'_> {
                     return Ok(FAILED);
                 };
                 self.pass_on(number);
+                continued = number == Signal::SIGCONT as i32;
             }
         }
     }

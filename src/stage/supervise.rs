@@ -400,7 +400,6 @@ impl Watch<'_> {
             Report::Continued => {
                 self.stops.continuing = self.stops.continuing.saturating_sub(1);
                 self.stops.due = false;
-                self.stops.along = !self.plan.new_session;
             }
             Report::Exited(code) => {
                 self.account.end = Some(End::Exited(code));
@@ -456,6 +455,7 @@ impl Watch<'_> {
                 }
                 libc::SIGCONT => {
                     self.stops.due = false;
+                    self.stops.along = !self.plan.new_session;
                     self.forward(number);
                 }
                 number => {
