@@ -8,6 +8,9 @@
 
 mod given;
 mod named;
+pub mod paths;
+pub mod rerere;
+pub mod seen;
 mod settings;
 mod shut;
 pub mod strays;
@@ -166,6 +169,7 @@ impl Builder<'_> {
             return Ok(());
         }
         self.links_in(directory);
+        self.see(directory);
         self.obeyed(directory, OBEYED)?;
         self.hook_links(&hooks)?;
         // What is no repository yet may become one.
@@ -174,6 +178,7 @@ impl Builder<'_> {
             self.not_to_be_made(directory, FIRST);
         }
         for worktree in self.entries(&directory.join("worktrees"))? {
+            self.see(&worktree);
             self.obeyed(&worktree, OBEYED_IN_WORKTREE)?;
             self.not_to_be_made(&worktree, OBEYED_IN_WORKTREE);
             // Its work tree may be out of sight.

@@ -28,6 +28,7 @@ pub mod mend;
 pub mod outcome;
 pub mod outer;
 pub mod output;
+pub mod planted;
 pub mod private;
 pub mod rlimits;
 pub mod scratch;

@@ -27,7 +27,7 @@ use super::strace::Strace;
 use super::supervise::{self, Messages, Purpose, Started};
 use super::terminal::Terminal;
 use super::trial::Trial;
-use super::{inside, mend, strays, traces};
+use super::{inside, mend, planted, strays, traces};
 use crate::host::Host;
 use crate::launch::{self, Command, Launch, Word};
 use crate::plan::Plan;
@@ -91,6 +91,7 @@ pub fn run(plan: &Plan, launch: &Launch, host: &Host, mode: Mode) -> (Outcome, A
         traces::take_away(plan);
         mend::mend(plan);
         strays::take_away(plan);
+        planted::take_away(plan);
         traces::tell(plan);
     }
     // After the last process that may write there.

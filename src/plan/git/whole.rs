@@ -11,6 +11,7 @@ use std::path::{Component, Path, PathBuf};
 use nix::unistd::{AccessFlags, access, geteuid};
 
 use super::super::build::Builder;
+use super::seen::Seen;
 use super::strays::Known;
 use super::{COMMON, REPOSITORY, is_missing, looks_like_git_directory};
 
@@ -34,6 +35,8 @@ pub struct Recognised {
     pub around: BTreeMap<PathBuf, Around>,
     /// Links in git directories that can be written.
     pub links: BTreeMap<PathBuf, Known>,
+    /// Files of git directories and of the data of worktrees that can be written.
+    pub seen: BTreeMap<PathBuf, Seen>,
 }
 
 /// A git directory as git takes it.

@@ -7,11 +7,13 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::path::Path;
 
-/// Which list of a file. There is one only.
+/// Which list of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum List {
     /// Who may do what with it.
     Access,
+    /// What is made in a directory begins with this one: never any, since the other says what is handed down.
+    Default,
 }
 
 /// `ACL_TYPE_EXTENDED`, from sys/acl.h.
@@ -25,7 +27,10 @@ unsafe extern "C" {
 }
 
 /// The list of what has this name, be it a link; `None` where it has no more than permission bits.
-pub fn of(path: &Path, _: List) -> io::Result<Option<Vec<u8>>> {
+pub fn of(path: &Path, list: List) -> io::Result<Option<Vec<u8>>> {
+    if list == List::Default {
+        return Ok(None);
+    }
     let path = crate::sys::process::c_string(path.as_os_str()).ok_or(io::ErrorKind::InvalidInput)?;
     // SAFETY: the name ends in NUL.
     let list = unsafe { acl_get_link_np(path.as_ptr(), EXTENDED) };

@@ -1,0 +1,61 @@
+//! Files of git's own that were in a git directory before the run, by what tells whether one was changed since.
+//!
+//! Reads the host's files, changes none.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use super::rerere;
+use crate::plan::build::Builder;
+
+/// What becomes another when somebody writes or replaces a file: nobody but the system sets the last time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    place: (u64, u64),
+    size: u64,
+    changed: (i64, i64),
+}
+
+/// Files by name: the indexes.
+pub type Seen = BTreeMap<OsString, Stamp>;
+
+/// The indexes in a git directory, or in the data of a worktree.
+#[must_use]
+pub fn indexes(directory: &Path) -> Seen {
+    let Ok(entries) = fs::read_dir(directory) else { return Seen::new() };
+    let names = entries.filter_map(|entry| Some(entry.ok()?.file_name())).filter(|name| is_index(name));
+    let stamp = |name: OsString| {
+        let data = fs::symlink_metadata(directory.join(&name)).ok()?;
+        // A link is looked for with the others.
+        let stamp =
+            Stamp { place: (data.dev(), data.ino()), size: data.len(), changed: (data.ctime(), data.ctime_nsec()) };
+        (!data.is_symlink()).then_some((name, stamp))
+    };
+    names.filter_map(stamp).collect()
+}
+
+/// Also one that an index names as the base of what it says.
+fn is_index(name: &OsStr) -> bool {
+    name == "index" || name.as_bytes().starts_with(b"sharedindex.")
+}
+
+impl Builder<'_> {
+    /// Remembers what is in a git directory, or in the data of a worktree, that can be written.
+    pub(super) fn see(&mut self, directory: &Path) {
+        if self.recognised.seen.contains_key(directory) {
+            return;
+        }
+        self.recognised.seen.insert(directory.to_owned(), indexes(directory));
+        if let Some(why) = rerere::refused(directory, directory) {
+            self.warnings.push(format!(
+                "'{}' {why}, so git on the host would read or write what it should not: perhaps a command left it behind in a run that \
+                 was killed",
+                directory.join(rerere::NAME).display()
+            ));
+        }
+    }
+}
