@@ -33,6 +33,7 @@ mod fuzz;
 mod gaps;
 mod git;
 mod git_given;
+mod git_index;
 mod git_links;
 mod git_made;
 mod git_named;

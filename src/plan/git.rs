@@ -7,6 +7,7 @@
 //! is the git directory that several worktrees share.
 
 mod given;
+pub mod index;
 mod named;
 pub mod paths;
 pub mod rerere;
@@ -438,7 +439,8 @@ pub(super) fn data_of(dot_git: &Path) -> Option<Data> {
 }
 
 /// Whether a repository names its contents by SHA-256.
-pub(super) fn is_sha256(common: &Path) -> bool {
+#[must_use]
+pub fn is_sha256(common: &Path) -> bool {
     setting(common, "extensions", "objectformat")
         .is_some_and(|format| format.as_os_str().eq_ignore_ascii_case("sha256"))
 }

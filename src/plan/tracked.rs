@@ -3,8 +3,6 @@
 //! A file whose content git has is no secret from whoever sees the repository. The index alone proves nothing: a command in a
 //! write grant can put any name into it, so a name counts only while the file's content has the hash that the index gives, which
 //! nobody knows who cannot read the file or git's copy of it. Reads regular files, as far as bounds allow, and follows no link.
-//!
-//! Format: gitformat-index(5), versions 2 to 4.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -18,9 +16,7 @@ use sha1::{Digest, Sha1};
 use sha2::Sha256;
 
 use super::git;
-
-/// More of an index is not read: two million names, twice what the largest known repositories have.
-const LONGEST_INDEX: u64 = 256 << 20;
+use super::git::index::{self, Hash, malformed};
 
 /// With more names below a dot an index is made up, or of no project of people.
 const MOST_NAMES: usize = 200_000;
@@ -30,9 +26,6 @@ const MOST_BYTES: u64 = 64 << 20;
 
 /// So many bytes of indexes are read for one start, with names written out that version 4 cuts short: a tenth of a second.
 const MOST_INDEX: u64 = 256 << 20;
-
-/// Longer than the kernel lets a path be.
-const LONGEST_NAME: usize = 4096;
 
 /// Longer than the kernel lets a name be.
 const LONGEST_PART: usize = 255;
@@ -53,18 +46,11 @@ pub struct Tracked {
 /// What the index says of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Stamp {
-    /// Bytes on disk, modulo 2³²; 0 when git does not know.
+    /// As there.
     size: u32,
     hash: Hash,
     /// A submodule: a directory, which no content shows.
     submodule: bool,
-}
-
-/// What git names a content by, in either of its object formats.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Hash {
-    Sha1([u8; 20]),
-    Sha256([u8; 32]),
 }
 
 /// What a file is to the index that has its name.
@@ -110,10 +96,10 @@ impl Tracked {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
             Err(error) => return Err(crate::sys::process::describe(&error)),
         };
-        if file.metadata().is_ok_and(|data| data.len() > LONGEST_INDEX) {
-            return Err(format!("it is longer than {} MiB", LONGEST_INDEX >> 20));
+        if file.metadata().is_ok_and(|data| data.len() > index::LONGEST) {
+            return Err(format!("it is longer than {} MiB", index::LONGEST >> 20));
         }
-        let source = BufReader::with_capacity(256 << 10, file.take(LONGEST_INDEX));
+        let source = BufReader::with_capacity(256 << 10, file.take(index::LONGEST));
         parse(source, git::is_sha256(&data.common), budget).map_err(|error| match error.kind() {
             io::ErrorKind::FileTooLarge => {
                 format!("its names, or those of all repositories, are longer than {} MiB", MOST_INDEX >> 20)
@@ -194,93 +180,35 @@ fn open(path: &Path) -> io::Result<File> {
     if file.metadata()?.is_file() { Ok(file) } else { Err(malformed()) }
 }
 
-fn malformed() -> io::Error {
-    io::ErrorKind::InvalidData.into()
-}
-
-/// Reads entries one by one and keeps those of regular files below a dot.
-fn parse(mut from: impl BufRead, sha256: bool, budget: &mut Budget) -> io::Result<Tracked> {
-    let header: [u8; 12] = bytes(&mut from)?;
-    let [magic, version, count] = [0, 4, 8].map(|at| number(&header, at));
-    if magic != u32::from_be_bytes(*b"DIRC") || !(2..=4).contains(&version) {
-        return Err(malformed());
-    }
+/// Keeps entries of regular files below a dot.
+fn parse(from: impl BufRead, sha256: bool, budget: &mut Budget) -> io::Result<Tracked> {
     let mut tracked = Tracked::default();
-    let mut name = Vec::new();
-    for _ in 0..count {
-        // Times, device and inode, then mode, owner and size.
-        let stat: [u8; 40] = bytes(&mut from)?;
-        let hash = if sha256 { Hash::Sha256(bytes(&mut from)?) } else { Hash::Sha1(bytes(&mut from)?) };
-        let flags = u16::from_be_bytes(bytes(&mut from)?);
-        let extended = flags & 0x4000 != 0;
-        if extended {
-            let _more: [u8; 2] = bytes(&mut from)?;
-        }
-        let before = 40 + if sha256 { 32 } else { 20 } + 2 + if extended { 2 } else { 0 };
-        if version == 4 {
-            // The name goes on from the one before, without this many bytes of it.
-            let dropped = offset(&mut from)?;
-            let kept = name.len().checked_sub(dropped).ok_or_else(malformed)?;
-            name.truncate(kept);
-        } else {
-            name.clear();
-        }
-        let room = LONGEST_NAME.saturating_sub(name.len()) as u64;
-        from.by_ref().take(room).read_until(0, &mut name)?;
-        if name.pop() != Some(0) || name.is_empty() {
+    index::entries(from, sha256, |entry| {
+        if entry.name.is_empty() {
             return Err(malformed());
         }
-        let read = (before + name.len()) as u64;
-        budget.indexes = budget.indexes.checked_sub(read).ok_or(io::ErrorKind::FileTooLarge)?;
-        if version != 4 {
-            // One NUL is read already; entries take a multiple of eight bytes.
-            let padding = 7 - (before + name.len()) % 8;
-            from.read_exact(&mut [0; 8][..padding])?;
-        }
-        let kind = number(&stat, 24) & 0o17_0000;
+        budget.indexes = budget.indexes.checked_sub(entry.length as u64).ok_or(io::ErrorKind::FileTooLarge)?;
+        let kind = entry.mode & 0o17_0000;
         let submodule = kind == 0o16_0000;
-        if (kind == 0o10_0000 || submodule) && has_dot(&name) {
-            let parts = || name.split(|byte| *byte == b'/');
+        if (kind == 0o10_0000 || submodule) && has_dot(entry.name) {
+            let parts = || entry.name.split(|byte| *byte == b'/');
             if parts().any(|part| matches!(part, b"" | b"." | b"..")) || tracked.names.len() == MOST_NAMES {
                 return Err(malformed());
             }
             // There is no such file.
             if parts().any(|part| part.len() > LONGEST_PART) || parts().nth(DEEPEST).is_some() {
-                continue;
+                return Ok(());
             }
-            let stamp = Stamp { size: number(&stat, 36), hash, submodule };
-            tracked.names.insert(OsString::from_vec(name.clone()), stamp);
+            let stamp = Stamp { size: entry.size, hash: entry.hash.clone(), submodule };
+            tracked.names.insert(OsString::from_vec(entry.name.to_owned()), stamp);
         }
-    }
+        Ok(())
+    })?;
     Ok(tracked)
 }
 
 fn has_dot(name: &[u8]) -> bool {
     name.first() == Some(&b'.') || name.windows(2).any(|pair| pair == b"/.")
-}
-
-fn bytes<const N: usize>(from: &mut impl Read) -> io::Result<[u8; N]> {
-    let mut bytes = [0; N];
-    from.read_exact(&mut bytes)?;
-    Ok(bytes)
-}
-
-fn number(bytes: &[u8], at: usize) -> u32 {
-    bytes.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |bytes| u32::from_be_bytes(*bytes))
-}
-
-/// A number in git's form for offsets: seven bits a byte, one added at each step.
-fn offset(from: &mut impl Read) -> io::Result<usize> {
-    let mut value = 0_usize;
-    for _ in 0..4 {
-        let [byte] = bytes(from)?;
-        value = (value << 7) | usize::from(byte & 0x7f);
-        if byte & 0x80 == 0 {
-            return Ok(value);
-        }
-        value += 1;
-    }
-    Err(malformed())
 }
 
 #[cfg(test)]

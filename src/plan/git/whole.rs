@@ -13,6 +13,7 @@ use nix::unistd::{AccessFlags, access, geteuid};
 use super::super::build::Builder;
 use super::seen::Seen;
 use super::strays::Known;
+use crate::sys::acl::{self, List};
 use super::{COMMON, REPOSITORY, is_missing, looks_like_git_directory};
 
 /// Directories that git looks for beside `HEAD`.
@@ -46,7 +47,14 @@ pub struct Whole {
     pub head: Vec<u8>,
     /// What the [`PARTS`] are.
     pub parts: [Part; 2],
+    /// Permission bits of `HEAD` and of the parts.
+    pub modes: [u32; 3],
+    /// What is made in it, and in the parts, begins with these access control lists.
+    pub lists: [Option<Vec<u8>>; 3],
 }
+
+/// Where lists are that what is made in a git directory begins with.
+pub const LISTED: [&str; 3] = [".", PARTS[0], PARTS[1]];
 
 /// What has the name of a part.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -158,7 +166,11 @@ impl Builder<'_> {
             && let Some(head) = head(directory)
             && let [Some(objects), Some(refs)] = PARTS.map(|name| Part::at(&directory.join(name)))
         {
-            self.recognised.whole.insert(directory.to_owned(), Whole { head, parts: [objects, refs] });
+            let mode = |name| fs::metadata(directory.join(name)).map_or(0, |data| data.mode() & 0o7777);
+            let list = |name| acl::of(&directory.join(name), List::Default).ok().flatten();
+            let modes = ["HEAD", PARTS[0], PARTS[1]].map(mode);
+            let whole = Whole { head, parts: [objects, refs], modes, lists: LISTED.map(list) };
+            self.recognised.whole.insert(directory.to_owned(), whole);
             self.way_to(directory);
         }
     }

@@ -9,7 +9,7 @@ fn entry(version: u32, name: &[u8], mode: u32, before: &[u8]) -> Vec<u8> {
     entry.extend([0; 8]);
     entry.extend(7_u32.to_be_bytes());
     entry.extend([0xab; 20]);
-    entry.extend(0_u16.to_be_bytes());
+    entry.extend(u16::try_from(name.len().min(0xfff)).unwrap().to_be_bytes());
     if version == 4 {
         let common = name.iter().zip(before).take_while(|(one, other)| one == other).count();
         let dropped = before.len() - common;
