@@ -136,10 +136,7 @@ fn the_index_names_files_of_the_work_tree_only() {
     for (script, name) in [
         ("echo x >.git/index", "index' cannot be understood (it is malformed"),
         ("rm .git/index; mkfifo .git/index", "index' cannot be understood (it is malformed"),
-        (
-            &format!("{}; git update-index --split-index", forged(".", "../x")),
-            ".git/sharedindex.",
-        ),
+        (&format!("{}; git update-index --split-index", forged(".", "../x")), ".git/sharedindex."),
     ] {
         let world = clone();
         inside(&world, ["-w", "."], script).done().code(0).stderr_has(name);

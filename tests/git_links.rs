@@ -125,7 +125,7 @@ fn links_are_found_at_every_level() {
     // Many are told of in few lines.
     let world = clone();
     let done = inside(&world, ["-w", "."], "i=0; while [ $i -lt 50 ]; do ln -s x .git/l$i; i=$((i + 1)); done").done();
-    let done = done.stderr_has(&format!("sandbox-run: warning: so were 30 more links in '{}'", world.text("w/.git")));
+    let done = done.stderr_has(&format!("sandbox-run: warning: so were 30 more in '{}'", world.text("w/.git")));
     assert_eq!(done.stderr.lines().count(), 21, "{}", done.stderr);
     assert_eq!(links(&world).len(), 50);
 }

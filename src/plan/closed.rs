@@ -22,7 +22,7 @@ pub(super) fn look(path: &Path) -> io::Result<Option<Metadata>> {
 }
 
 /// Makes `None` of an error that says that there is no such thing.
-pub(super) fn there<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+pub fn there<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     match result {
         Ok(found) => Ok(Some(found)),
         Err(error) if is_absence(&error) => Ok(None),

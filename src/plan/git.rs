@@ -7,6 +7,7 @@
 //! is the git directory that several worktrees share.
 
 mod given;
+pub mod harmless;
 pub mod index;
 mod named;
 pub mod paths;
@@ -54,7 +55,7 @@ const OBEYED_IN_WORKTREE: &[&str] = &["commondir", "gitdir", "config.worktree"];
 const REPOSITORY: &[&str] = &["HEAD", "objects", "refs", "config"];
 
 /// How deep the names of submodules go.
-const DEEPEST: usize = 8;
+pub const DEEPEST: usize = 32;
 
 /// No longer file is read, and none is passed over for that.
 const LONGEST: usize = 16 << 20;
@@ -306,7 +307,9 @@ fn is_missing(path: &Path) -> bool {
     fs::symlink_metadata(path).is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
 }
 
-fn is_git_directory(path: &Path) -> bool {
+/// Whether git may take `path` for a git directory.
+#[must_use]
+pub fn is_git_directory(path: &Path) -> bool {
     ["HEAD", "objects", "refs"].iter().all(|name| !is_missing(&path.join(name)))
 }
 

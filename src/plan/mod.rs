@@ -6,7 +6,7 @@ mod absolute;
 pub mod base;
 pub mod bounds;
 mod build;
-mod closed;
+pub mod closed;
 pub mod env;
 pub mod gap;
 pub mod git;

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use nix::unistd::geteuid;
 
+use crate::plan::git::strays::ASIDE;
 use crate::sys::at::{enter, open, through};
 
 /// Does something in a directory; where that is denied, once more while its owner has all rights to it. Its permissions are what they
@@ -101,15 +102,6 @@ impl Held {
         }
         Ok("closed to everybody")
     }
-}
-
-/// What comes before the number in a name that we give.
-const ASIDE: &str = ".sandbox-run-";
-
-/// Whether a name is one that we give.
-pub(super) fn is_aside(name: &OsStr) -> bool {
-    let number = name.to_str().and_then(|name| name.rsplit_once(ASIDE)).map(|(_, number)| number);
-    number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// Longer names are not kept as a part of the new one: most file systems end at 255 bytes, some at 143.

@@ -7,14 +7,16 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, lchown, symlink};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, lchown, symlink};
 use std::path::Path;
 
 use nix::unistd::geteuid;
 
 use super::held::{Held, let_in};
 use crate::plan::Plan;
-use crate::plan::git::whole::{self, Around, PARTS, Whole, head, is_acceptable, is_open};
+use crate::plan::git::whole::{self, Around, LISTED, PARTS, Whole, head, is_acceptable, is_open};
+use crate::sys::acl::{self, List};
 use crate::sys::at::{enter, open, through};
 use crate::sys::process::describe;
 
@@ -76,7 +78,7 @@ pub(super) fn is_gone(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-/// Gives its owner back what a directory has lost of `mode`; whether that was needed.
+/// Gives a directory that is closed to its owner the `mode` that it had; whether that was needed.
 fn open_again(path: &Path, mode: u32) -> io::Result<bool> {
     let directory = open(path)?;
     let path = through(&directory);
@@ -84,7 +86,7 @@ fn open_again(path: &Path, mode: u32) -> io::Result<bool> {
     if now & 0o100 != 0 {
         return Ok(false);
     }
-    fs::set_permissions(&path, Permissions::from_mode(now | mode & 0o700)).map(|()| true)
+    fs::set_permissions(&path, Permissions::from_mode(mode)).map(|()| true)
 }
 
 /// Makes `directory` a git directory again; says what was done.
@@ -94,11 +96,46 @@ fn mended(plan: &Plan, directory: &Path, whole: &Whole) -> io::Result<Vec<String
         held => held?,
     };
     let mut done = Vec::new();
-    let_in(&held, None, || restore(plan, &held, whole, &mut done)).map(|()| done)
+    let_in(&held, None, || {
+        // Before something is made in it, and in what is made.
+        let listed = relist(&held, whole)?;
+        restore(plan, &held, whole, &mut done)?;
+        if listed | relist(&held, whole)? {
+            done.push("what is made in it has the permissions again that it had before".into());
+        }
+        Ok(())
+    })?;
+    if done.is_empty() || whole::is_recognised(&through(&held)) {
+        Ok(done)
+    } else {
+        Err(io::Error::other("it is not whole yet"))
+    }
+}
+
+/// Gives directories the lists again with which begins what is made in them; whether one was another.
+fn relist(held: &File, whole: &Whole) -> io::Result<bool> {
+    let mut changed = false;
+    for (name, was) in LISTED.into_iter().zip(&whole.lists) {
+        // What is a link, or missing, has none.
+        let Ok(part) = enter(held, OsStr::new(name)) else { continue };
+        changed |= let_in(&part, None, || {
+            if acl::of(&through(&part).join("."), List::Default)? == *was {
+                return Ok(false);
+            }
+            let opened = File::open(through(&part))?;
+            match was {
+                Some(list) => acl::set(&opened, List::Default, list),
+                None => acl::remove(&opened, List::Default),
+            }
+            .map(|()| true)
+        })?;
+    }
+    Ok(changed)
 }
 
 fn restore(plan: &Plan, held: &File, whole: &Whole, done: &mut Vec<String>) -> io::Result<()> {
-    for (name, was) in PARTS.into_iter().zip(&whole.parts) {
+    let [head_mode, modes @ ..] = whole.modes;
+    for ((name, was), mode) in PARTS.into_iter().zip(&whole.parts).zip(modes) {
         let now = whole::Part::at(&through(held).join(name));
         // A link can lead somewhere else to whoever asks next.
         let other = matches!(now, Some(whole::Part::Link(_))) && now.as_ref() != Some(was);
@@ -107,9 +144,7 @@ fn restore(plan: &Plan, held: &File, whole: &Whole, done: &mut Vec<String>) -> i
         }
         let part = Part::of(held, name)?;
         if matches!(now, Some(whole::Part::Directory(..))) {
-            let inner = enter(held, OsStr::new(name))?;
-            let mode = inner.metadata()?.mode() & 0o7777 | 0o700;
-            fs::set_permissions(through(&inner), Permissions::from_mode(mode))?;
+            part.permit(mode)?;
             done.push(format!("'{name}' is open again"));
             continue;
         }
@@ -117,6 +152,9 @@ fn restore(plan: &Plan, held: &File, whole: &Whole, done: &mut Vec<String>) -> i
         let aside = part.move_aside()?;
         if let Some(place) = moved {
             place.rename_to(held, OsStr::new(name))?;
+            if !is_open(&part.held.path) {
+                part.permit(mode)?;
+            }
             done.push(format!("'{name}' is back in its place{aside}"));
             continue;
         }
@@ -128,6 +166,7 @@ fn restore(plan: &Plan, held: &File, whole: &Whole, done: &mut Vec<String>) -> i
             }
             whole::Part::Directory(..) | whole::Part::Link(_) => {
                 fs::create_dir(&part.held.path)?;
+                part.permit(mode)?;
                 done.push(format!("'{name}' is made anew{aside}"));
             }
         }
@@ -136,16 +175,36 @@ fn restore(plan: &Plan, held: &File, whole: &Whole, done: &mut Vec<String>) -> i
     if head(&through(held)).is_none() {
         let part = Part::of(held, "HEAD")?;
         let aside = part.move_aside()?;
-        let file = OpenOptions::new().write(true).create_new(true).mode(0o666).open(&part.held.path);
-        if let Err(error) = file.and_then(|mut file| file.write_all(&whole.head)) {
-            // One that says half of it could name something else.
-            drop(fs::remove_file(&part.held.path));
-            return Err(error);
-        }
+        let link = match write(&part.held.path, &whole.head, head_mode) {
+            Ok(()) => "",
+            Err(error) => {
+                // One that says half of it could name something else.
+                drop(fs::remove_file(&part.held.path));
+                let branch = branch(&whole.head).filter(|_| is_full(&error)).ok_or(error)?;
+                symlink(branch, &part.held.path)?;
+                ", as a link, since the disk is full"
+            }
+        };
         part.give_to_owner()?;
-        done.push(format!("'HEAD' says again what it said before{aside}"));
+        done.push(format!("'HEAD' says again what it said before{link}{aside}"));
     }
     Ok(())
+}
+
+fn write(path: &Path, text: &[u8], mode: u32) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
+    file.set_permissions(Permissions::from_mode(mode))?;
+    file.write_all(text)
+}
+
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
+/// What git's old form of a `HEAD` leads to, which needs no room for a text.
+fn branch(head: &[u8]) -> Option<&Path> {
+    let branch = Path::new(OsStr::from_bytes(head.strip_prefix(b"ref:")?.trim_ascii()));
+    whole::is_branch(branch).then_some(branch)
 }
 
 /// A name in a git directory.
@@ -172,6 +231,12 @@ impl Part {
             // On a full disk a file makes room for the new one.
             Err(_) => self.held.disarm(OsStr::new(self.name)).map(|how| format!(" and what had the name is {how}")),
         }
+    }
+
+    /// Gives the directory these permissions.
+    fn permit(&self, mode: u32) -> io::Result<()> {
+        let inner = enter(&self.held.directory, OsStr::new(self.name))?;
+        fs::set_permissions(through(&inner), Permissions::from_mode(mode))
     }
 
     /// Root makes things in other users' directories, where they are to be used.

@@ -4,28 +4,134 @@
 //! Never goes through a link.
 
 use std::ffi::OsStr;
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use super::held::{Held, let_in};
-use crate::plan::Plan;
+use super::strays;
 use crate::plan::git::seen::{self, Seen};
-use crate::plan::git::{index, is_sha256, rerere};
-use crate::sys::at::{open, through};
+use crate::plan::git::{DEEPEST, harmless, index, is_git_directory, is_sha256, rerere};
+use crate::plan::{Plan, closed};
+use crate::sys::at::{enter, open, through};
 use crate::sys::process::describe;
+
+/// So many directories of worktrees and submodules are looked at in one repository.
+const MOST: usize = 100_000;
 
 /// After repositories are whole again and links have gone.
 pub fn take_away(plan: &Plan) {
     for (directory, seen) in &plan.recognised.seen {
         // What has gone has no files.
         if let Ok(held) = open(directory) {
-            conflicts(directory, &held);
-            indexes(directory, &held, seen);
+            files(directory, &held, seen);
         }
     }
+    for top in plan.recognised.links.keys() {
+        let Ok(held) = open(top) else { continue };
+        let looked = New { plan, top, held: &held, left: MOST }.below(top, &held);
+        if let Err(error) = looked.map_err(|error| describe(&error)) {
+            tracing::warn!(
+                "not all of 'worktrees' and 'modules' in '{}' can be looked at ({error}): git on the host would obey what the command has \
+                 made there",
+                top.display()
+            );
+        }
+    }
+}
+
+/// Data of work trees that nobody knew before the run, and git directories below.
+struct New<'a> {
+    plan: &'a Plan,
+    /// The git directory that was known, where what is listed goes.
+    top: &'a Path,
+    held: &'a File,
+    /// How many directories may still be looked at.
+    left: usize,
+}
+
+impl New<'_> {
+    /// In the git directory `at`.
+    fn below(&mut self, at: &Path, held: &File) -> io::Result<()> {
+        self.each(&at.join("worktrees"), held, |new, at, above, held| new.worktree(at, above, held))?;
+        self.modules(at, held, OsStr::new("modules"), 0)
+    }
+
+    fn modules(&mut self, at: &Path, held: &File, name: &OsStr, depth: usize) -> io::Result<()> {
+        self.each(&at.join(name), held, |new, at, above, held| new.module(at, above, held, depth))
+    }
+
+    /// Each directory in the one at `place`, with that one.
+    fn each(
+        &mut self,
+        place: &Path,
+        held: &File,
+        mut action: impl FnMut(&mut Self, &Path, &File, &File) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let Some(above) = closed::there(enter(held, place.file_name().unwrap_or_default()))? else { return Ok(()) };
+        for entry in fs::read_dir(through(&above))? {
+            let name = entry?.file_name();
+            // No link, and not gone meanwhile.
+            let Some(inner) = closed::there(enter(&above, &name))? else { continue };
+            self.left = self.left.checked_sub(1).ok_or(io::ErrorKind::QuotaExceeded)?;
+            action(self, &place.join(&name), &above, &inner)?;
+        }
+        Ok(())
+    }
+
+    fn is_granted(&self, place: &Path) -> bool {
+        self.plan.writable().any(|grant| place.starts_with(grant))
+    }
+
+    fn is_known(&self, at: &Path) -> bool {
+        self.plan.recognised.seen.contains_key(at)
+    }
+
+    fn worktree(&mut self, at: &Path, above: &File, held: &File) -> io::Result<()> {
+        if self.is_known(at) {
+            return Ok(());
+        }
+        match harmless::in_worktree(at, &through(held), &|place| self.is_granted(place)) {
+            Some(why) => self.move_up(at, above, &why),
+            None => files(at, held, &Seen::new()),
+        }
+        Ok(())
+    }
+
+    fn module(&mut self, at: &Path, above: &File, held: &File, depth: usize) -> io::Result<()> {
+        let known = self.is_known(at);
+        let path = through(held);
+        if !known {
+            for (name, why) in harmless::in_module(at, &path, &|place| self.is_granted(place)) {
+                move_aside(at, held, OsStr::new(name), &why);
+            }
+            files(at, held, &Seen::new());
+        }
+        if is_git_directory(&path) {
+            return if known { Ok(()) } else { self.below(at, held) };
+        }
+        if depth == DEEPEST {
+            self.move_up(at, above, "is too deep for the name of a submodule");
+            return Ok(());
+        }
+        let (Some(place), Some(name)) = (at.parent(), at.file_name()) else { return Ok(()) };
+        self.modules(place, above, name, depth + 1)
+    }
+
+    /// Takes away what git would find under any name that it has in the same place.
+    fn move_up(&self, at: &Path, above: &File, why: &str) {
+        match strays::move_aside(self.held, above, at.file_name().unwrap_or_default()) {
+            Ok(fate) => tracing::warn!("'{}' {why}: it is now {fate} in '{}'", at.display(), self.top.display()),
+            Err(error) => tracing::warn!("'{}' {why}, and cannot be moved aside: {}", at.display(), describe(&error)),
+        }
+    }
+}
+
+fn files(directory: &Path, held: &File, before: &Seen) {
+    conflicts(directory, held);
+    indexes(directory, held, before);
 }
 
 /// What lies in the work tree, as far as it is not what it was.

@@ -3,18 +3,19 @@
 //!
 //! Never follows one.
 
-use std::ffi::OsString;
+use std::cell::Cell;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, Permissions};
 use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::{Component, Path};
+use std::path::{Component, Path, PathBuf};
 
-use super::held::{Held, is_aside, let_in};
+use super::held::{Held, let_in};
 use super::mend::is_gone;
 use crate::plan::Plan;
-use crate::plan::git::strays::{AFTER, Known, Link, Look};
+use crate::plan::git::strays::{AFTER, Known, Link, Look, is_aside};
 use crate::plan::git::whole::is_branch;
-use crate::sys::at::{open, through};
+use crate::sys::at::{enter, open, through};
 use crate::sys::process::describe;
 
 /// So many are told of one by one.
@@ -22,12 +23,13 @@ const TOLD: usize = 20;
 
 /// After repositories are whole again: that takes parts out of the way that are links.
 pub fn take_away(plan: &Plan) {
+    let links_of = |directory: &Path| plan.recognised.links.contains_key(directory);
     for (directory, known) in &plan.recognised.links {
-        match links(directory, known) {
-            Ok(true) => {}
-            Ok(false) => tracing::warn!(
+        match links(directory, known, &links_of) {
+            Ok(None) => {}
+            Ok(Some(place)) => tracing::warn!(
                 "there is too much in '{}' to look at it all: git on the host would write through links that the command has made there",
-                directory.display()
+                place.display()
             ),
             Err(error) if is_gone(&error) => {}
             Err(error) => tracing::warn!(
@@ -39,53 +41,66 @@ pub fn take_away(plan: &Plan) {
     }
 }
 
-/// Whether everything was looked at.
-fn links(top: &Path, known: &Known) -> io::Result<bool> {
+/// The first directory that was looked at before, and not now.
+fn links(top: &Path, known: &Known, links_of: &dyn Fn(&Path) -> bool) -> io::Result<Option<PathBuf>> {
     let held = open(top)?;
-    let mut count = 0_usize;
-    let mut found = |link: Link| {
-        let below = link.path.components().count() > 1;
-        let was_there = known.links.get(link.path) == Some(&link.text);
-        if was_there || !known.all && below || is_head(&link) || is_put_aside(&link) {
-            return;
-        }
-        count += 1;
-        let fate = move_aside(&held, &link);
-        if count > TOLD {
-            return;
-        }
-        let path = top.join(link.path);
+    let told = Cell::new(0_usize);
+    let tell = |path: &Path, what: &str, fate: io::Result<String>| {
+        told.set(told.get() + 1);
+        let path = top.join(path);
         match fate {
-            Ok(fate) => tracing::warn!(
-                "'{}', a link to '{}' through which git on the host would write, was made during the run and is now {fate}",
-                path.display(),
-                link.text.display()
-            ),
+            _ if told.get() > TOLD => {}
+            Ok(fate) => tracing::warn!("'{}', {what}, was made during the run and is now {fate}", path.display()),
             Err(error) => tracing::warn!(
-                "'{}', a link to '{}' through which git on the host would write, was made during the run and cannot be moved aside: {}",
+                "'{}', {what}, was made during the run and cannot be moved aside: {}",
                 path.display(),
-                link.text.display(),
                 describe(&error)
             ),
         }
     };
-    let mut closed = |directory: &File, path: &Path| match open_again(directory) {
-        Ok(()) => {
-            tracing::warn!(
-                "'{}' was closed to its owner and is open again: the command could have kept links in it, through which git on the host \
-                 would write",
-                top.join(path).display()
-            );
-            true
+    let mut found = |link: Link| {
+        let was_there = known.links.get(link.path) == Some(&link.text);
+        if was_there || known.may_have(link.path) || is_head(&link) || is_put_aside(&link) {
+            return;
         }
-        // Somebody else's: the command could not enter it, either.
-        Err(_) => false,
+        let what = format!("a link to '{}' through which git on the host would write", link.text.display());
+        tell(link.path, &what, move_aside(&held, link.directory, link.name));
     };
-    let all = Look { left: AFTER, found: &mut found, closed: &mut closed }.through(&held);
-    if count > TOLD {
-        tracing::warn!("so were {} more links in '{}'", count - TOLD, top.display());
+    let mut deep = |directory: &File, path: &Path| {
+        let name = path.file_name().unwrap_or_default();
+        if !known.cut.contains(path) && !known.may_have(path) {
+            tell(path, "a directory too deep for git and to be looked at", move_aside(&held, directory, name));
+        }
+    };
+    let mut opened = Vec::new();
+    let mut closed = |directory: &File, path: &Path| {
+        if open_again(directory).is_err() {
+            // Somebody else's: the command could not enter it, either.
+            return false;
+        }
+        match known.closed.get(path) {
+            Some(before) => opened.push((path.to_owned(), *before)),
+            None => tracing::warn!(
+                "'{}' was closed to its owner and is open again: the command could have kept links in it, through which git \
+                 on the host would write",
+                top.join(path).display()
+            ),
+        }
+        true
+    };
+    let apart = |module: &Path| links_of(&top.join(module));
+    let mut look = Look { left: AFTER, found: &mut found, closed: &mut closed, deep: &mut deep, apart: &apart };
+    let cut = look.through(&held)?;
+    // As the caller had them, the inner ones first.
+    for (path, mode) in opened.iter().rev() {
+        let directory = path.iter().try_fold(held.try_clone()?, |directory, name| enter(&directory, name))?;
+        fs::set_permissions(through(&directory), Permissions::from_mode(*mode))?;
     }
-    Ok(all || !known.all)
+    if told.get() > TOLD {
+        tracing::warn!("so were {} more in '{}'", told.get() - TOLD, top.display());
+    }
+    let unknown = |path: &PathBuf| !known.cut.contains(path) && !known.may_have(path);
+    Ok(cut.into_iter().find(unknown).map(|path| top.join(path).components().collect()))
 }
 
 /// git's old form of a `HEAD`, in a repository or in the data of a worktree.
@@ -105,23 +120,29 @@ fn is_put_aside(link: &Link) -> bool {
         (Some(_), Some(name), None) => name == "worktrees",
         (Some(_), Some(_), Some(_)) => false,
     };
-    place && is_aside(link.name)
+    place && link.name.to_str().is_some_and(is_aside)
 }
 
-/// Where git lists a directory it would find the link under any name: it goes to the top, where git asks for its own names only.
-fn move_aside(top: &File, link: &Link) -> io::Result<String> {
-    let held = Held::in_directory(link.directory.try_clone()?, link.name);
+/// Where git lists a directory it would find a name of any form: it goes to the top, where git asks for its own names only.
+pub(super) fn move_aside(top: &File, directory: &File, name: &OsStr) -> io::Result<String> {
+    let held = Held::in_directory(directory.try_clone()?, name);
     let mut hidden = OsString::from(".");
-    hidden.push(link.name);
+    hidden.push(name);
     // Either may be closed to its owner.
-    let moved = || let_in(top, None, || held.rename_into(top, &hidden));
-    match let_in(link.directory, None, moved) {
+    let renamed = || let_in(top, None, || held.rename_into(top, &hidden));
+    // Where it is a directory `..` of it changes.
+    let moved = || match enter(directory, name) {
+        Ok(inner) => let_in(&inner, None, renamed),
+        Err(_) => renamed(),
+    };
+    match let_in(directory, None, moved) {
         Ok(new) => Ok(format!("'{}'", new.display())),
         // Its text has been said.
-        Err(_) => let_in(link.directory, None, || held.disarm(link.name)).map(str::to_owned),
+        Err(_) => let_in(directory, None, || held.disarm(name)).map(str::to_owned),
     }
 }
 
+/// Gives its owner all rights to a directory.
 fn open_again(directory: &File) -> io::Result<()> {
     let path = through(directory);
     let mode = fs::metadata(&path)?.mode() & 0o7777;

@@ -15,13 +15,17 @@ const SYSTEM: &str = "/etc/gitconfig";
 /// Adds what they name.
 pub(super) fn settings(host: &Host, named: &mut Named) {
     let home = host.home.as_deref();
-    let own = host.variable("XDG_CONFIG_HOME").filter(|path| !path.is_empty()).map(PathBuf::from);
-    let own = own.or_else(|| home.map(|home| home.join(".config"))).map(|own| own.join("git/config"));
+    let own = path_in(host, "XDG_CONFIG_HOME").or_else(|| home.map(|home| home.join(".config")));
+    let own = own.map(|own| own.join("git"));
+    // Which filters and drivers are used, and what is passed over.
+    named.files.extend(own.iter().flat_map(|own| ["attributes", "ignore"].map(|name| own.join(name))));
+    let own = own.map(|own| own.join("config"));
     // Also where a variable names another: it may be set in this shell only.
     for file in home.map(|home| home.join(".gitconfig")).into_iter().chain(own).chain([SYSTEM.into()]) {
         named.add(&file, home, 0);
-        named.own.push(file);
+        named.files.push(file);
     }
+    named.templates.extend(path_in(host, "GIT_TEMPLATE_DIR"));
     for file in ["GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"].iter().filter_map(|name| path_in(host, name)) {
         named.add(&file, home, 0);
         named.files.push(file);

@@ -42,12 +42,13 @@ impl Builder<'_> {
                 format!("cannot protect what git runs: cannot look at the settings in '{}': {why}", file.display()),
             ));
         }
-        // What a link of the user's leads to can lie in the grant, as a repository of such files does.
-        for found in named.own.iter().filter_map(|file| walk(file).ok()) {
-            self.protect_from_git(&found.end, FileKind::of(&found.metadata));
-        }
         for file in named.files {
             self.named_place(&file, FileKind::File, top)?;
+        }
+        for templates in named.templates {
+            let templates = top.join(templates);
+            self.named_place(&templates, FileKind::Directory, top)?;
+            self.hook_links(&templates.join("hooks"))?;
         }
         let tops: Vec<_> = tops.into_iter().map(|top| walk(&top).map_or(top, |found| found.end)).collect();
         for hooks in named.hooks {

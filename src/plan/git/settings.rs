@@ -35,8 +35,8 @@ pub(super) struct Named {
     pub hooks: Vec<PathBuf>,
     /// Files of further settings: absolute, perhaps with links, perhaps missing.
     pub files: Vec<PathBuf>,
-    /// Files of settings that are not the repository's.
-    pub own: Vec<PathBuf>,
+    /// What new repositories begin with, hooks among it.
+    pub templates: Vec<PathBuf>,
     /// Work trees, as they stand there: from the git directory.
     pub worktrees: Vec<PathBuf>,
     /// The first file that is not looked at although git does that, and why.
@@ -64,6 +64,7 @@ impl Named {
         let Setting { section, below, key, value } = setting;
         match (section.as_str(), key.as_str()) {
             ("core", "hookspath") if below.is_empty() => self.hooks.extend(in_home(&value, home)),
+            ("init", "templatedir") if below.is_empty() => self.templates.extend(in_home(&value, home)),
             ("core", "worktree") if below.is_empty() && !value.is_empty() && !value.contains(&0) => {
                 self.worktrees.push(OsStr::from_bytes(&value).into());
             }

@@ -2,13 +2,15 @@
 //!
 //! Follows none, and goes by descriptors. Changes nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::super::build::Builder;
+use super::super::closed::is_absence;
 use crate::sys::at::{enter, open, through};
 
 /// So many names are looked at in a git directory before the run.
@@ -17,16 +19,40 @@ const BEFORE: usize = 250_000;
 /// And after it: the command may have made some.
 pub const AFTER: usize = 4 * BEFORE;
 
-/// Nothing of git's own is deeper, but for names of branches.
-const DEEPEST: usize = 32;
+/// Nothing of git's own is deeper, and no name of a branch.
+const DEEPEST: usize = 256;
+
+/// So many directories on the way to one are kept open.
+const HELD: usize = 8;
+
+/// What comes before the number in a name that we give.
+pub const ASIDE: &str = ".sandbox-run-";
+
+/// Whether a name is one that we give.
+#[must_use]
+pub fn is_aside(name: &str) -> bool {
+    let number = name.rsplit_once(ASIDE).map(|(_, number)| number);
+    number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
+}
 
 /// Links that were in a git directory before the run.
 #[derive(Clone, Debug, Default)]
 pub struct Known {
     /// Their texts, by paths from the git directory.
     pub links: BTreeMap<PathBuf, PathBuf>,
-    /// Whether these are all; otherwise those at the top.
-    pub all: bool,
+    /// Directories that were not looked at, or not to their end.
+    pub cut: BTreeSet<PathBuf>,
+    /// Directories closed to their owner, with their permission bits.
+    pub closed: BTreeMap<PathBuf, u32>,
+}
+
+impl Known {
+    /// Whether what is at `path` may have been there. At the top all is known.
+    #[must_use]
+    pub fn may_have(&self, path: &Path) -> bool {
+        let above = path.ancestors().skip(1);
+        !self.cut.is_empty() && above.take_while(|above| *above != Path::new("")).any(|above| self.cut.contains(above))
+    }
 }
 
 /// A symbolic link.
@@ -63,6 +89,8 @@ impl Level {
         let name = name.to_str().unwrap_or_default();
         match (self, name) {
             (Self::Flat, _) | (Self::Top, "hooks") => None,
+            // git asks for its own names there.
+            (Self::Top, name) if is_aside(name) => None,
             (Self::Top, "objects") => Some((0, Self::Objects)),
             (Self::Top, "modules") | (Self::Modules, _) => Some((0, Self::Modules)),
             (Self::Top, "info" | "refs" | "worktrees") | (Self::Objects, "info") | (Self::Deep, _) => {
@@ -86,46 +114,88 @@ pub struct Look<'a> {
     pub found: &'a mut dyn FnMut(Link),
     /// Called for a directory that cannot be looked at; whether another attempt makes sense.
     pub closed: &'a mut dyn FnMut(&File, &Path) -> bool,
+    /// Called for a directory that is deeper than any of git's, with what it lies in.
+    pub deep: &'a mut dyn FnMut(&File, &Path),
+    /// Whether a git directory in `modules` is looked through for itself.
+    pub apart: &'a dyn Fn(&Path) -> bool,
 }
 
 impl Look<'_> {
-    /// Whether everything was looked at.
-    pub fn through(&mut self, directory: &File) -> bool {
-        self.level(directory, Path::new(""), Level::Top, 0)
+    /// Which directories were not looked at, or not to their end.
+    pub fn through(&mut self, top: &File) -> io::Result<BTreeSet<PathBuf>> {
+        let mut way = Way { top: top.try_clone()?, held: Vec::new() };
+        let mut cut = BTreeSet::new();
+        let mut left = vec![(PathBuf::new(), Level::Top)];
+        while let Some((at, level)) = left.pop() {
+            let directory = match way.open(&at) {
+                Ok(directory) => directory,
+                // Gone, or nothing that we could do anything about.
+                Err(error) if is_absence(&error) || error.kind() == io::ErrorKind::PermissionDenied => continue,
+                Err(_) => {
+                    cut.insert(at);
+                    continue;
+                }
+            };
+            let read = match self.names(directory) {
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied && (self.closed)(directory, &at) => {
+                    self.names(directory)
+                }
+                read => read,
+            };
+            let names = match read {
+                Ok((names, all)) => {
+                    if !all {
+                        cut.insert(at.clone());
+                    }
+                    names
+                }
+                Err(error) if is_absence(&error) || error.kind() == io::ErrorKind::PermissionDenied => continue,
+                Err(_) => {
+                    cut.insert(at);
+                    continue;
+                }
+            };
+            left.extend(self.level(directory, &at, level, &names));
+        }
+        Ok(cut)
     }
 
-    fn level(&mut self, directory: &File, at: &Path, level: Level, depth: usize) -> bool {
-        let read = match self.names(directory) {
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied && (self.closed)(directory, at) => {
-                self.names(directory)
-            }
-            read => read,
-        };
-        // Gone, or nothing that we could do anything about.
-        let Ok((names, mut all)) = read else { return true };
+    /// Directories in one that are looked at next, the first one last.
+    fn level(
+        &mut self,
+        directory: &File,
+        at: &Path,
+        level: Level,
+        names: &[(OsString, bool)],
+    ) -> Vec<(PathBuf, Level)> {
         let has = |name: &str| names.iter().any(|(one, _)| one == name);
-        if level == Level::Modules && has("HEAD") && has("objects") {
-            return all;
-        }
+        let level = match level {
+            Level::Modules if has("HEAD") && has("objects") => {
+                if (self.apart)(at) {
+                    return Vec::new();
+                }
+                Level::Top
+            }
+            level => level,
+        };
+        let is_deep = at.components().count() >= DEEPEST;
         let mut below = Vec::new();
-        for (name, is_link) in &names {
+        for (name, is_link) in names {
+            let path = at.join(name);
             if *is_link {
                 if let Ok(text) = fs::read_link(through(directory).join(name)) {
-                    (self.found)(Link { directory, name, path: &at.join(name), text });
+                    (self.found)(Link { directory, name, path: &path, text });
                 }
             } else if let Some((order, level)) = level.of(name) {
-                below.push((order, name, level));
+                if is_deep {
+                    (self.deep)(directory, &path);
+                } else {
+                    below.push((order, path, level));
+                }
             }
         }
-        below.sort_unstable_by_key(|(order, name, _)| (*order, *name));
-        for (_, name, level) in below {
-            if depth == DEEPEST {
-                all = false;
-            } else if let Ok(inner) = enter(directory, name) {
-                all &= self.level(&inner, &at.join(name), level, depth + 1);
-            }
-        }
-        all
+        below.sort_unstable_by(|one, other| (other.0, &other.1).cmp(&(one.0, &one.1)));
+        below.into_iter().map(|(_, path, level)| (path, level)).collect()
     }
 
     /// Links and directories in a directory, by name, and whether these are all.
@@ -150,20 +220,59 @@ impl Look<'_> {
     }
 }
 
+/// Directories from a git directory on, the last ones of them open: a command can make thousands of one another, and descriptors are
+/// few.
+struct Way {
+    top: File,
+    held: Vec<(PathBuf, File)>,
+}
+
+impl Way {
+    fn open(&mut self, path: &Path) -> io::Result<&File> {
+        while self.held.last().is_some_and(|(above, _)| !path.starts_with(above)) {
+            self.held.pop();
+        }
+        let mut at = self.held.last().map(|(above, _)| above.clone()).unwrap_or_default();
+        let rest = path.strip_prefix(&at).unwrap_or(path).to_owned();
+        for name in &rest {
+            let directory = enter(self.held.last().map_or(&self.top, |(_, directory)| directory), name)?;
+            at.push(name);
+            if self.held.len() == HELD {
+                self.held.remove(0);
+            }
+            self.held.push((at.clone(), directory));
+        }
+        Ok(self.held.last().map_or(&self.top, |(_, directory)| directory))
+    }
+}
+
 impl Builder<'_> {
     /// Remembers which links are in a git directory that can be written.
     pub(super) fn links_in(&mut self, directory: &Path) {
         let Ok(opened) = open(directory) else { return };
-        let mut links = BTreeMap::new();
-        let mut found = |link: Link| drop(links.insert(link.path.to_owned(), link.text));
-        let mut look = Look { left: BEFORE, found: &mut found, closed: &mut |_, _| false };
-        let all = look.through(&opened);
-        if !all {
-            self.notes.push(format!(
-                "there is too much in '{}' to know each link in it, so only those at its top are looked for after the run",
-                directory.display()
+        let mut known = Known::default();
+        let mut found = |link: Link| drop(known.links.insert(link.path.to_owned(), link.text));
+        let mut closed = |closed: &File, path: &Path| {
+            if let Ok(data) = fs::metadata(through(closed)) {
+                known.closed.insert(path.to_owned(), data.mode() & 0o7777);
+            }
+            false
+        };
+        let mut deep = BTreeSet::new();
+        let mut deeper = |_: &File, path: &Path| {
+            deep.insert(path.to_owned());
+        };
+        let apart = |_: &Path| true;
+        let mut look = Look { left: BEFORE, found: &mut found, closed: &mut closed, deep: &mut deeper, apart: &apart };
+        known.cut = look.through(&opened).unwrap_or_else(|_| BTreeSet::from([PathBuf::new()]));
+        known.cut.extend(deep);
+        if let Some(first) = known.cut.first() {
+            self.warnings.push(format!(
+                "there is too much in '{}' to know each link in it, so links that the command makes there are not looked for after the \
+                 run: git on the host would write through them",
+                directory.join(first).components().collect::<PathBuf>().display()
             ));
         }
-        self.recognised.links.insert(directory.to_owned(), Known { links, all });
+        self.recognised.links.insert(directory.to_owned(), known);
     }
 }

@@ -13,8 +13,8 @@ use nix::unistd::{AccessFlags, access, geteuid};
 use super::super::build::Builder;
 use super::seen::Seen;
 use super::strays::Known;
-use crate::sys::acl::{self, List};
 use super::{COMMON, REPOSITORY, is_missing, looks_like_git_directory};
+use crate::sys::acl::{self, List};
 
 /// Directories that git looks for beside `HEAD`.
 pub const PARTS: [&str; 2] = ["objects", "refs"];
@@ -166,7 +166,7 @@ impl Builder<'_> {
             && let Some(head) = head(directory)
             && let [Some(objects), Some(refs)] = PARTS.map(|name| Part::at(&directory.join(name)))
         {
-            let mode = |name| fs::metadata(directory.join(name)).map_or(0, |data| data.mode() & 0o7777);
+            let mode = |name| fs::metadata(directory.join(name)).map_or(0o644, |data| data.mode() & 0o7777);
             let list = |name| acl::of(&directory.join(name), List::Default).ok().flatten();
             let modes = ["HEAD", PARTS[0], PARTS[1]].map(mode);
             let whole = Whole { head, parts: [objects, refs], modes, lists: LISTED.map(list) };
