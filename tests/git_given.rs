@@ -189,3 +189,64 @@ fn hooks_in_the_home_of_another_user() {
     assert_eq!(world.read("w/tools/hk/pre-commit"), HOOK);
     assert!(world.has("w/tools/x"));
 }
+
+/// Files of the user's that are not there, in a home that can be written.
+#[test]
+fn settings_of_the_user_that_are_missing() {
+    for (at, set) in [
+        ("home/.gitconfig", ""),
+        ("home/.config/git/config", ""),
+        ("home/.config/git/attributes", ""),
+        ("home/.config/git/ignore", ""),
+        ("xdg/git/config", "xdg"),
+    ] {
+        // With and without another one of them.
+        for other in [None, Some("home/.gitconfig"), Some("home/.config/git/config")] {
+            if other == Some(at) {
+                continue;
+            }
+            let world = clone();
+            world.dir("home");
+            world.dir("xdg");
+            if let Some(other) = other {
+                world.write(other, "[core]\n\tabbrev = 8\n");
+            }
+            let (home, xdg, path) = (world.text("home"), world.text("xdg"), world.text(at));
+            let script = format!("mkdir -p $(dirname {path}) && echo '[core]hooksPath = /tmp/h' >{path}");
+            let show = ["-w", ".", "-w", &home, "-w", &xdg, "--show-hidden", ".config", "--show-hidden", ".gitconfig"];
+            let call = inside(&world, show, &script);
+            let call = if set.is_empty() { call } else { call.env("XDG_CONFIG_HOME", &xdg) };
+            let done = call.done().code(0);
+            done.stderr_has("which git on the host would obey, was made during the run and is now '");
+            assert!(!world.has(at), "{at} {other:?}");
+            // The control: another file.
+            let script = format!("echo x >{home}/other");
+            inside(&world, ["-w", ".", "-w", &home], &script).done().is(0, "", "");
+        }
+    }
+}
+
+/// What new repositories begin with has hooks.
+#[test]
+fn templates_in_a_grant() {
+    let world = clone();
+    let ran = |world: &World, set: &str| {
+        let script = format!(
+            "rm -rf new; {set} git init -q new 2>/dev/null; ls new/.git/hooks/pre-commit 2>/dev/null || :; rm -r new"
+        );
+        !outside(world, &script).is_empty()
+    };
+    world.script("w/tools/t/hooks/pre-commit", HOOK);
+    let templates = world.text("w/tools/t");
+    let set = format!("GIT_TEMPLATE_DIR={templates}");
+    assert!(ran(&world, &set), "the control");
+    let change = "echo x >>tools/t/hooks/pre-commit";
+    inside(&world, ["-w", "."], change).done().is(0, "", "");
+    assert_ne!(inside(&world, ["-w", "."], change).env("GIT_TEMPLATE_DIR", &templates).done().code, Some(0));
+    outside(&world, &format!("git config init.templateDir {templates}"));
+    kept(&world, "tools/t/hooks/pre-commit");
+    outside(&world, "rm -r tools/t");
+    let done = inside(&world, ["-w", "."], "mkdir -p tools/t/hooks; echo x >tools/t/hooks/pre-commit").done().code(0);
+    done.stderr_has("which git on the host would obey, was made during the run and is now '");
+    assert!(!world.has("w/tools/t") && !ran(&world, &set));
+}

@@ -32,6 +32,7 @@ mod forgery;
 mod fuzz;
 mod gaps;
 mod git;
+mod git_data;
 mod git_given;
 mod git_index;
 mod git_links;
