@@ -55,7 +55,10 @@ struct New<'a> {
 impl New<'_> {
     /// In the git directory `at`.
     fn below(&mut self, at: &Path, held: &File) -> io::Result<()> {
-        self.each(&at.join("worktrees"), held, |new, at, above, held| new.worktree(at, above, held))?;
+        self.each(&at.join("worktrees"), held, |new, at, above, held| {
+            new.worktree(at, above, held);
+            Ok(())
+        })?;
         self.modules(at, held, OsStr::new("modules"), 0)
     }
 
@@ -89,15 +92,14 @@ impl New<'_> {
         self.plan.recognised.seen.contains_key(at)
     }
 
-    fn worktree(&mut self, at: &Path, above: &File, held: &File) -> io::Result<()> {
+    fn worktree(&self, at: &Path, above: &File, held: &File) {
         if self.is_known(at) {
-            return Ok(());
+            return;
         }
         match harmless::in_worktree(at, &through(held), &|place| self.is_granted(place)) {
             Some(why) => self.move_up(at, above, &why),
             None => files(at, held, &Seen::new()),
         }
-        Ok(())
     }
 
     fn module(&mut self, at: &Path, above: &File, held: &File, depth: usize) -> io::Result<()> {

@@ -78,13 +78,14 @@ fn links(top: &Path, known: &Known, links_of: &dyn Fn(&Path) -> bool) -> io::Res
             // Somebody else's: the command could not enter it, either.
             return false;
         }
-        match known.closed.get(path) {
-            Some(before) => opened.push((path.to_owned(), *before)),
-            None => tracing::warn!(
-                "'{}' was closed to its owner and is open again: the command could have kept links in it, through which git \
-                 on the host would write",
+        if let Some(before) = known.closed.get(path) {
+            opened.push((path.to_owned(), *before));
+        } else {
+            tracing::warn!(
+                "'{}' was closed to its owner and is open again: the command could have kept links in it, through which git on the host \
+                 would write",
                 top.join(path).display()
-            ),
+            );
         }
         true
     };

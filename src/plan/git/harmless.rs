@@ -88,11 +88,8 @@ fn settings(directory: &Path, file: &Path, granted: &dyn Fn(&Path) -> bool) -> O
 
 /// git makes examples only.
 fn has_hooks(hooks: &Path) -> bool {
-    let entries = match closed::there(fs::read_dir(hooks)) {
-        Ok(entries) => entries,
-        // What cannot be listed can be run.
-        Err(_) => return true,
-    };
+    // What cannot be listed can be run.
+    let Ok(entries) = closed::there(fs::read_dir(hooks)) else { return true };
     entries.into_iter().flatten().flatten().any(|entry| {
         let directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
         !directory && !entry.file_name().as_bytes().ends_with(b".sample")

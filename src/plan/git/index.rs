@@ -271,10 +271,12 @@ mod tests {
         table
     }
 
+    type Blocks<'a> = &'a dyn Fn(&[u64]) -> Vec<(u64, u32)>;
+
     #[test]
     fn no_place_is_read_that_entries_do_not_begin_at() {
         let good = [(0, "a/b"), (2, "c"), (0, "foo"), (0, "foo/x")];
-        let checked = |names: &[(usize, &str)], blocks: &dyn Fn(&[u64]) -> Vec<(u64, u32)>, more: u64| {
+        let checked = |names: &[(usize, &str)], blocks: Blocks, more: u64| {
             refused(&index(names, |places, end| table(&blocks(places), end + more)), false)
                 .map_err(|error| error.kind())
         };
