@@ -74,12 +74,13 @@ fn links(top: &Path, known: &Known, links_of: &dyn Fn(&Path) -> bool) -> io::Res
     };
     let mut opened = Vec::new();
     let mut closed = |directory: &File, path: &Path| {
-        if open_again(directory).is_err() {
+        let Ok(now) = open_again(directory) else {
             // Somebody else's: the command could not enter it, either.
             return false;
-        }
-        if let Some(before) = known.closed.get(path) {
-            opened.push((path.to_owned(), *before));
+        };
+        // Of what lies in one that the caller had closed nothing is known.
+        if path.ancestors().any(|above| known.closed.contains_key(above)) {
+            opened.push((path.to_owned(), known.closed.get(path).copied().unwrap_or(now)));
         } else {
             tracing::warn!(
                 "'{}' was closed to its owner and is open again: the command could have kept links in it, through which git on the host \
@@ -143,9 +144,9 @@ pub(super) fn move_aside(top: &File, directory: &File, name: &OsStr) -> io::Resu
     }
 }
 
-/// Gives its owner all rights to a directory.
-fn open_again(directory: &File) -> io::Result<()> {
+/// Gives its owner all rights to a directory; says which there were.
+fn open_again(directory: &File) -> io::Result<u32> {
     let path = through(directory);
     let mode = fs::metadata(&path)?.mode() & 0o7777;
-    fs::set_permissions(&path, Permissions::from_mode(mode | 0o700))
+    fs::set_permissions(&path, Permissions::from_mode(mode | 0o700)).map(|()| mode)
 }
