@@ -77,6 +77,9 @@ fn prepare_knowing(
             return Err(diagnose::old_landlock(version));
         }
     }
+    if backend == Backend::JobObject {
+        return Err(backend::jobobject::of_windows());
+    }
     let plan = plan::resolve(policy, host, backend, target, attempt, known)?;
     let bwrap = match backend {
         Backend::Bwrap => {
@@ -87,7 +90,7 @@ fn prepare_knowing(
             let untrusted: Vec<_> = workdir.into_iter().chain(writable).collect();
             host.find_bwrap(&untrusted).map_err(|passed_over| diagnose::no_bwrap(&passed_over))?
         }
-        Backend::Landlock | Backend::Seatbelt | Backend::None => PathBuf::new(),
+        Backend::Landlock | Backend::Seatbelt | Backend::JobObject | Backend::None => PathBuf::new(),
     };
     Ok((plan, Tools { bwrap, features: attempt.features }))
 }

@@ -6,7 +6,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use crate::backend::Backend;
+use crate::backend::{Backend, jobobject};
 use crate::error::{Error, Kind, Result};
 use crate::policy::Protection;
 use crate::stage::control::Step;
@@ -28,6 +28,7 @@ pub fn no_bwrap(passed_over: &[String]) -> Error {
 pub fn elsewhere(backend: Backend) -> Result<()> {
     match backend.elsewhere() {
         None => Ok(()),
+        Some(_) if backend == Backend::JobObject => Err(jobobject::of_windows()),
         Some(system) => {
             let error =
                 Error::text(Kind::Backend, format!("cannot use backend '{backend}': it works on {system} only"));
@@ -72,7 +73,7 @@ pub fn not_started(backend: Backend, program: &Path, reason: &Reason) -> Error {
         // The others are about bubblewrap.
         Backend::Landlock => reason.step.and_then(by_step_in_process).map(str::to_owned),
         Backend::Seatbelt if reason.step.is_some() => None,
-        Backend::Bwrap | Backend::Seatbelt | Backend::None => remedy(reason),
+        Backend::Bwrap | Backend::Seatbelt | Backend::JobObject | Backend::None => remedy(reason),
     };
     match (known, backend) {
         (Some(hint), _) => error.hint(hint),
@@ -80,7 +81,7 @@ pub fn not_started(backend: Backend, program: &Path, reason: &Reason) -> Error {
         (None, Backend::Bwrap) => {
             error.hint(format!("what was found in PATH as bubblewrap is '{}'", program.display()))
         }
-        (None, Backend::Landlock | Backend::Seatbelt | Backend::None) => error,
+        (None, Backend::Landlock | Backend::Seatbelt | Backend::JobObject | Backend::None) => error,
     }
 }
 

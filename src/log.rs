@@ -5,12 +5,9 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::io;
-use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
-
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
@@ -25,6 +22,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::cli::{LogFormat, Verbosity};
 use crate::error::Error;
+use crate::sys;
 
 /// The variable that sets the verbosity and nothing else.
 pub const VARIABLE: &str = "SANDBOX_RUN_LOG";
@@ -123,18 +121,7 @@ impl io::Write for Stderr {
         if !HURRY.load(Ordering::Relaxed) {
             return io::stderr().write(bytes);
         }
-        let stderr = io::stderr();
-        let mut polled = [PollFd::new(stderr.as_fd(), PollFlags::POLLOUT)];
-        let patience = PollTimeout::try_from(PATIENCE).unwrap_or(PollTimeout::ZERO);
-        if !matches!(poll(&mut polled, patience), Ok(1..)) {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        // A terminal that has room for a part waits with the rest.
-        crate::sys::signals::bounded(PATIENCE, || (&stderr).write(bytes)).map_err(|error| match error.kind() {
-            // Not tried again.
-            io::ErrorKind::Interrupted => io::ErrorKind::TimedOut.into(),
-            _ => error,
-        })
+        sys::streams::write_error(bytes, PATIENCE)
     }
 
     fn flush(&mut self) -> io::Result<()> {

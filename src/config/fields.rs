@@ -3,6 +3,7 @@
 //! Manual page, JSON schema and suggestions come from it; a test holds it against the type that is read. A text promises
 //! behaviour: it changes with the code that keeps the promise.
 
+mod jobobject;
 mod near;
 
 use crate::backend::Backend;
@@ -137,6 +138,7 @@ impl Field {
             Backend::Bwrap => self.bwrap,
             Backend::Landlock => self.landlock,
             Backend::Seatbelt => self.seatbelt,
+            Backend::JobObject => jobobject::does(self.key).unwrap_or(self.none),
             Backend::None => self.none,
         }
     }

@@ -51,6 +51,7 @@ pub fn layer(record: Record) -> Result<(Layer, Vec<String>)> {
     let backend = match (active, backend_type.as_str()) {
         (true, "linux_bwrap") => Backend::Bwrap,
         (true, "darwin_seatbelt") => Backend::Seatbelt,
+        (true, "windows_jobobject") => Backend::JobObject,
         (false, "none") => Backend::None,
         (_, other) => bail!("policy key 'backend_type': backend '{other}' is not available on this platform"),
     };
@@ -131,6 +132,7 @@ pub fn record(policy: &Policy) -> Result<Record> {
     let (active, backend_type) = match backends.list[..] {
         [Backend::Bwrap] => (true, "linux_bwrap"),
         [Backend::Seatbelt] => (true, "darwin_seatbelt"),
+        [Backend::JobObject] => (true, "windows_jobobject"),
         // The first of them: whoever reads the record back gets no less.
         _ if backends.list == Backend::AUTO => (true, "linux_bwrap"),
         [Backend::None] => (false, "none"),

@@ -50,7 +50,7 @@ pub fn gather(sources: Sources, host: &Host) -> Result<(Policy, Vec<String>)> {
             Some(from_payload(&text, "--policy-fd", &mut warnings)?)
         }
         Some(PolicySource::StandardInput) => {
-            let closed = host.inherited.closed[0].then(|| io::Error::from_raw_os_error(libc::EBADF));
+            let closed = host.inherited.closed[0].then(sys::streams::not_open);
             let bytes =
                 closed.map_or_else(|| bounded(io::stdin().lock(), MAX_TEXT), Err).map_err(|e| unreadable("-", &e))?;
             Some(from_file(&bytes, "-", "standard input", &mut beneath, &mut warnings)?)
@@ -129,8 +129,7 @@ fn wire_record(bytes: &[u8], format: Option<file::Format>) -> Option<anyhow::Res
 /// Reads a descriptor to its end and closes it, so that the target does not see it.
 fn read_descriptor(number: i32) -> Result<Vec<u8>> {
     let name = format!("descriptor {number}");
-    let closed = || io::Error::from_raw_os_error(libc::EBADF);
-    let file = sys::fd::adopt(number).map(File::from).ok_or_else(closed);
+    let file = sys::fd::adopt(number).map(File::from).ok_or_else(sys::streams::not_open);
     file.and_then(|file| bounded(file, MAX_TEXT)).map_err(|error| unreadable(&name, &error))
 }
 

@@ -91,7 +91,7 @@ pub fn resolve(
     let target = target::resolve(&Search { word, path: &path, workdir: &workdir })?;
     if keeps_rules {
         match backend {
-            Backend::Bwrap | Backend::Landlock | Backend::None => builder.defaults()?,
+            Backend::Bwrap | Backend::Landlock | Backend::JobObject | Backend::None => builder.defaults()?,
             Backend::Seatbelt => builder.defaults_by_rules(policy, backend, attempt.run)?,
         }
         hidden = builder.hidden(&policy.hidden, known)?;
@@ -124,7 +124,7 @@ pub fn resolve(
     bounds::refuse(policy, backend)?;
     let reach = match backend {
         Backend::Landlock => Some(reach::find(&view, &reach::Asked { policy, host, streams: &streams }, &mut lost)?),
-        Backend::Bwrap | Backend::Seatbelt | Backend::None => None,
+        Backend::Bwrap | Backend::Seatbelt | Backend::JobObject | Backend::None => None,
     };
     let Bounds { limits, cgroup, procs_by_rlimit } = Bounds::find(policy, backend, host, attempt, &view, &mut lost);
     let gaps = gap::gaps(policy, backend, &lost).map_err(|error| streams.hint(error, policy.network))?;
@@ -235,7 +235,7 @@ fn image(backend: Backend, host: &Host) -> Option<PathBuf> {
     match backend {
         Backend::Bwrap => own_image(host).map(Path::to_owned),
         Backend::Seatbelt => host.image.clone(),
-        Backend::Landlock | Backend::None => None,
+        Backend::Landlock | Backend::JobObject | Backend::None => None,
     }
 }
 

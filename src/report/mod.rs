@@ -3,68 +3,34 @@
 //! Opens their places before anything starts and writes once when all is over. Decides nothing about the run, except that it
 //! does not start when a place is bad or open to the target.
 
+mod asked;
 mod audit;
 pub mod file;
 mod guard;
 mod hold;
+mod known;
 pub mod object;
 mod way;
 
 use std::path::{Path, PathBuf};
 
-use crate::backend::Backend;
 use crate::error::{Error, Kind, Result};
 use crate::host::Host;
 use crate::log;
 use crate::plan::links::reason;
-use crate::plan::{self, Check, Gap, Plan};
+use crate::plan::{self, Check, Plan};
 use crate::stage::account::Account;
 use crate::stage::output::Wish;
 use crate::sys::process::describe;
+pub use asked::{Asked, ResultTo};
 use audit::Log;
 use file::Place;
+use known::{Chosen, Known};
 use object::{Object, Run};
 use way::Way;
 
 /// Why nothing is written where an earlier target may have chosen what is written to.
 const UNSURE: &str = "a link leads there, which an earlier command may have made";
-
-/// What the command line asks for.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Asked {
-    /// Where the result goes.
-    pub result: Option<ResultTo>,
-    /// Whether output is kept for the result instead of being passed on.
-    pub capture: bool,
-    /// The file that a line is added to.
-    pub audit_log: Option<PathBuf>,
-}
-
-impl Asked {
-    /// Whether there is anything to report to.
-    #[must_use]
-    pub fn any(&self) -> bool {
-        self.result.is_some() || self.audit_log.is_some()
-    }
-
-    /// The files that are named.
-    pub fn files(&self) -> impl Iterator<Item = &Path> {
-        let result = match &self.result {
-            Some(ResultTo::File(path)) => Some(path.as_path()),
-            Some(ResultTo::Descriptor(_)) | None => None,
-        };
-        result.into_iter().chain(self.audit_log.as_deref())
-    }
-}
-
-/// Where the result goes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ResultTo {
-    /// `--result`; the path is not empty.
-    File(PathBuf),
-    /// `--result-fd`.
-    Descriptor(i32),
-}
 
 impl ResultTo {
     fn describe(&self) -> String {
@@ -119,22 +85,6 @@ struct Destination {
     /// The path of it, if it was one, absolute.
     path: Option<PathBuf>,
     place: Place,
-}
-
-/// What is known before the end.
-#[derive(Debug, Default)]
-pub struct Known {
-    policy_sha256: Option<String>,
-    chosen: Option<Chosen>,
-    account: Account,
-}
-
-/// What a report says about the plan that runs.
-#[derive(Debug)]
-struct Chosen {
-    backend: Backend,
-    gaps: Vec<Gap>,
-    env_dropped: Vec<String>,
 }
 
 impl Reports {

@@ -8,13 +8,17 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::ser::{Formatter, Serializer};
 
-use super::{Chosen, Known};
+use super::known::{Chosen, Known};
 use crate::error::Kind;
 use crate::exit::Status;
 use crate::log::steers;
 use crate::plan::Gap;
 use crate::policy::limits::Limit;
 use crate::stage::account::{End, Written};
+
+/// Numbers that reports have for these two signals, the same on every Unix.
+const SIGINT: i32 = 2;
+const SIGKILL: i32 = 9;
 
 /// The number of the format.
 pub const VERSION: u32 = 1;
@@ -176,11 +180,11 @@ impl Object {
             Status::Done => ("exited", Some(End::Exited(0))),
             Status::Exited(code) => ("exited", Some(End::Exited(code.into()))),
             Status::Signaled(signal) => ("signaled", Some(End::Signaled(signal))),
-            Status::Interrupted => ("signaled", Some(End::Signaled(libc::SIGINT))),
+            Status::Interrupted => ("signaled", Some(End::Signaled(SIGINT))),
             Status::Limited(Limit::Time) => ("timeout", None),
             Status::Limited(Limit::Output) => ("output-limit", None),
             Status::Limited(Limit::Memory | Limit::Cpu | Limit::FileSize | Limit::Procs) => {
-                ("signaled", Some(End::Signaled(libc::SIGKILL)))
+                ("signaled", Some(End::Signaled(SIGKILL)))
             }
         };
         let end = account.end.or(end);

@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime};
 
+#[cfg(unix)]
 use super::trial::{Act, Answer};
+#[cfg(unix)]
 use crate::denials::Denials;
 use crate::policy::limits::Limit;
 pub use crate::sys::process::Usage;
@@ -30,8 +32,10 @@ pub struct Account {
     /// What was written, where it went through us.
     pub output: Option<Written>,
     /// What was tried in place of the target, all acts of one path after another.
+    #[cfg(unix)]
     pub tried: Vec<(Act, Answer)>,
     /// What a trace told of refused calls.
+    #[cfg(unix)]
     pub denials: Option<Denials>,
 }
 

@@ -25,6 +25,7 @@ pub mod landlock;
 pub mod mounts;
 pub mod process;
 pub mod signals;
+pub mod streams;
 
 pub use system::{acl, channel, image, keyring, pidfd};
 #[cfg(target_os = "linux")]

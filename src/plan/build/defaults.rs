@@ -178,7 +178,7 @@ impl Builder<'_> {
             // And no other one.
             Backend::Seatbelt => self.view.add(device, Rule::Write, FileKind::File),
             // What can be opened below /dev is a short list, and none has no rules.
-            Backend::Landlock | Backend::None => {}
+            Backend::Landlock | Backend::JobObject | Backend::None => {}
         }
     }
 }
