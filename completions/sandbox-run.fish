@@ -2,6 +2,7 @@ complete -c sandbox-run -s b -l backend -d 'Backends to try, separated by commas
 bwrap\t''
 landlock\t''
 seatbelt\t''
+jobobject\t''
 none\t''"
 complete -c sandbox-run -l allow-gap -d 'Protections that may be missing, separated by commas' -r -f -a "files-read\t''
 files-write\t''

@@ -1,6 +1,6 @@
 //! `--check`: tries every backend for real and says what works, why the rest does not, and what would help.
 
-use serde::Serialize;
+mod report;
 
 use crate::attempt;
 use crate::backend::{self, Backend};
@@ -16,44 +16,8 @@ use crate::stage::cgroup::Wants;
 use crate::stage::outcome::Outcome;
 use crate::stage::outer;
 use crate::stage::private::Private;
-
-/// What was found.
-#[derive(Debug, Serialize)]
-pub struct Report {
-    /// Whether some backend enforces the policy.
-    works: bool,
-    /// The first one that does; what `auto` would take.
-    auto: Option<&'static str>,
-    backends: Vec<Tried>,
-}
-
-#[derive(Debug, Serialize)]
-struct Tried {
-    backend: &'static str,
-    works: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    program: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<String>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    remedies: Vec<String>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    protections: Vec<Told>,
-}
-
-#[derive(Debug, Serialize)]
-struct Told {
-    protection: &'static str,
-    strength: &'static str,
-    /// What enforces it, where hosts differ.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    by: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    missing: Option<String>,
-    /// What would help, where something does.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    remedy: Option<&'static str>,
-}
+pub use report::Report;
+use report::{Told, Tried, tell_table};
 
 /// Builds the sandbox of `policy` with each backend, without a target in it.
 pub fn check(host: &Host, policy: &Policy) -> Result<Report> {
@@ -89,16 +53,6 @@ fn try_one(host: &Host, policy: &Policy, backend: Backend) -> Tried {
         }
     }
     tried
-}
-
-/// What the table of `backend` says of `like`, told of `protection`.
-fn tell_table(backend: Backend, like: Protection, protection: Protection) -> Told {
-    let strength = backend.strength(like);
-    let missing = match strength {
-        Strength::Partial(missing) => Some(missing.to_owned()),
-        Strength::Enforced | Strength::Absent => None,
-    };
-    Told { protection: protection.word(), strength: strength.word(), by: None, missing, remedy: None }
 }
 
 /// How far `backend` enforces `protection` on this host, and by what where hosts differ.
@@ -166,61 +120,4 @@ fn rehearse(host: &Host, policy: &Policy, backend: Backend, program: &mut Option
             },
         }
     }
-}
-
-impl Report {
-    /// Whether some backend that `auto` would take enforces the policy.
-    #[must_use]
-    pub fn works(&self) -> bool {
-        self.works
-    }
-
-    /// For people, or as one JSON object.
-    #[must_use]
-    pub fn render(&self, json: bool) -> Vec<u8> {
-        if json {
-            let mut text = serde_json::to_vec(self).unwrap_or_default();
-            text.push(b'\n');
-            return text;
-        }
-        let mut out = String::new();
-        for tried in &self.backends {
-            let verdict = match (tried.works, tried.backend == Backend::None.word()) {
-                (true, true) => "works, isolates nothing",
-                (true, false) => "works",
-                (false, _) => "does not work here",
-            };
-            line(&mut out, &format!("{}: {verdict}", tried.backend));
-            if let Some(program) = &tried.program {
-                line(&mut out, &format!("  program: {program}"));
-            }
-            if let Some(reason) = &tried.reason {
-                line(&mut out, &format!("  reason: {reason}"));
-            }
-            for remedy in &tried.remedies {
-                line(&mut out, &format!("  remedy: {remedy}"));
-            }
-            for told in &tried.protections {
-                let details: Vec<_> = told.by.into_iter().chain(told.missing.as_deref()).collect();
-                let details = if details.is_empty() { String::new() } else { format!(" ({})", details.join("; ")) };
-                line(&mut out, &format!("  {}: {}{details}", told.protection, told.strength));
-                if let Some(remedy) = told.remedy {
-                    line(&mut out, &format!("    remedy: {remedy}"));
-                }
-            }
-        }
-        line(
-            &mut out,
-            &match self.auto {
-                Some(backend) => format!("auto takes: {backend}"),
-                None => "auto finds nothing that works here".to_owned(),
-            },
-        );
-        out.into_bytes()
-    }
-}
-
-fn line(out: &mut String, text: &str) {
-    out.push_str(&crate::log::escape(text));
-    out.push('\n');
 }

@@ -147,6 +147,19 @@ fn none_refuses_what_was_asked_for() {
 }
 
 #[test]
+fn a_job_object_is_not_had_here() {
+    let world = World::new();
+    let all = "files-read,files-write,masks,network,sockets,privileges";
+    for words in [&["-b", "jobobject"][..], &["-b", "windows_jobobject"], &["--dry-run", "-b", "jobobject"]] {
+        let words = [words, &["--allow-gap", all, "touch", "ran"]].concat();
+        world.run(words).done().refused(125, &["'jobobject'", "works on Windows only"]);
+    }
+    assert!(!world.has("w/ran"));
+    world.run(["-w", ".", "-b", "jobobject,bwrap", "touch", "ran"]).done().is(0, "", "");
+    assert!(world.has("w/ran"));
+}
+
+#[test]
 fn the_next_of_the_list_is_taken_only_when_the_one_before_fails() {
     let works = World::new();
     works.run(["-b", "auto,none", "cat", "../o/secret"]).done().code(1).stdout("").stderr_lacks("warning");

@@ -9,8 +9,8 @@ use sandbox_run::policy::Protection;
 use crate::fakes::{first, world_with, wrapper};
 use crate::harness::{Call, World, has_landlock, is_root, program};
 
-/// What is said of a backend of another system.
-const ELSEWHERE: &str = "seatbelt: does not work here\n  reason: cannot use backend 'seatbelt': it works on macOS only\n  remedy: --dry-run shows what it would be told\n";
+/// What is said of backends of other systems.
+const ELSEWHERE: &str = "seatbelt: does not work here\n  reason: cannot use backend 'seatbelt': it works on macOS only\n  remedy: --dry-run shows what it would be told\njobobject: does not work here\n  reason: cannot use backend 'jobobject': it works on Windows only\n";
 
 /// `--check --json` of this call.
 #[track_caller]
@@ -67,8 +67,9 @@ fn what_works_is_listed_with_what_it_enforces() {
     assert_eq!(without_reasons, expected);
     assert_eq!((&json["works"], &json["auto"]), (&true.into(), &"bwrap".into()));
     let names: Vec<_> = json["backends"].as_array().unwrap().iter().map(|tried| &tried["backend"]).collect();
-    assert_eq!(names, ["bwrap", "landlock", "seatbelt", "none"]);
-    for tried in json["backends"].as_array().unwrap().iter().filter(|tried| tried["backend"] != "seatbelt") {
+    assert_eq!(names, ["bwrap", "landlock", "seatbelt", "jobobject", "none"]);
+    let elsewhere = |tried: &serde_json::Value| tried["backend"] == "seatbelt" || tried["backend"] == "jobobject";
+    for tried in json["backends"].as_array().unwrap().iter().filter(|tried| !elsewhere(tried)) {
         assert_eq!(tried["works"], true);
         assert!(tried.get("reason").is_none() && tried.get("remedies").is_none(), "{tried}");
         assert_eq!(tried["protections"].as_array().unwrap().len(), Protection::ALL.len());
@@ -99,7 +100,7 @@ fn no_bwrap_at_all() {
     let (code, auto) = if has_landlock() { (0, "landlock".into()) } else { (125, serde_json::Value::Null) };
     let json = checked(world.run(["--check", "--json"]).env("PATH", "/nowhere"), code);
     assert_eq!((&json["works"], &json["auto"]), (&(code == 0).into(), &auto));
-    let [bwrap, _, _, none] = json["backends"].as_array().unwrap().as_slice() else { panic!("{json}") };
+    let [bwrap, _, _, _, none] = json["backends"].as_array().unwrap().as_slice() else { panic!("{json}") };
     assert_eq!((&bwrap["works"], &none["works"]), (&false.into(), &true.into()));
     assert!(bwrap["reason"].as_str().unwrap().contains(cause) && bwrap.get("program").is_none(), "{bwrap}");
     assert!(bwrap.get("protections").is_none(), "what does not work enforces nothing: {bwrap}");

@@ -1,5 +1,6 @@
-//! The integration tests: one program, one file per behaviour.
+//! The integration tests: one program, one file per behaviour. Those of Windows are in a program of their own.
 
+#![cfg(unix)]
 #![allow(clippy::disallowed_methods, reason = "tests call programs and read their own environment")]
 #![allow(dead_code, reason = "the harness serves all files")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]

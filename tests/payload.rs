@@ -125,13 +125,16 @@ fn what_is_not_available_is_refused_by_name() {
             base().with("egress_relay_port", "8080").with("egress_socket_path", r#""/run/e.sock""#),
             "'egress_socket_path'",
         ),
-        (base().with("backend_type", r#""windows_jobobject""#), "'windows_jobobject'"),
     ] {
         refused(&world, record.text(), &[words, "not available"]);
     }
-    // A backend of another system is known, and can be printed for.
-    let elsewhere = base().with("backend_type", r#""darwin_seatbelt""#).text();
-    world.run(["--policy-payload", &elsewhere, "true"]).done().refused(125, &["'seatbelt'", "macOS only"]);
+    // A backend of another system is known, and not had here.
+    for (word, told) in
+        [("darwin_seatbelt", ["'seatbelt'", "macOS only"]), ("windows_jobobject", ["'jobobject'", "Windows only"])]
+    {
+        let elsewhere = base().with("backend_type", format!("\"{word}\"")).text();
+        world.run(["--policy-payload", &elsewhere, "true"]).done().refused(125, &told);
+    }
 }
 
 /// Print → read → print changes nothing, and the bytes are those of the fixed ones where a policy has the same words.

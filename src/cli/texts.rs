@@ -51,10 +51,11 @@ pub(super) const TEXTS: &[Text] = &[
         short: "Backends to try, separated by commas",
         long: "Backends to try, separated by commas: the first that starts COMMAND under the whole \
             policy is used. 'auto' stands for bwrap, then landlock, \
-            and never for no sandbox. 'bwrap' is bubblewrap, looked up in the absolute \
+            on Windows for jobobject, and never for no sandbox. 'bwrap' is bubblewrap, looked up in the absolute \
             directories of PATH; 'bubblewrap' and 'linux_bwrap' mean the same. 'landlock' needs no program and no user \
             namespaces: COMMAND confines itself, sees the names of what is closed to it, and has HOME and TMPDIR in \
-            directories of the run; a mask or protect inside a write grant is a gap. 'none' (also \
+            directories of the run; a mask or protect inside a write grant is a gap. 'jobobject' (also \
+            'windows_jobobject') is what Windows has: processes and limits, neither files nor network. 'none' (also \
             'native', 'direct') does not isolate: it cares for variables, descriptors, signals \
             and exit status only. It gives up with one warning what is merely the default, and \
             refuses every restriction that was typed unless '--allow-gap' names it (a grant counts as one: it says that the rest is closed); 'auto,none' \

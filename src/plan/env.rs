@@ -21,6 +21,7 @@ pub mod names;
 mod sources;
 #[cfg(test)]
 mod tests;
+pub mod windows;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};

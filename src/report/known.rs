@@ -7,15 +7,15 @@ use crate::stage::account::Account;
 /// What is known before the end.
 #[derive(Debug, Default)]
 pub struct Known {
-    pub(super) policy_sha256: Option<String>,
-    pub(super) chosen: Option<Chosen>,
-    pub(super) account: Account,
+    pub(crate) policy_sha256: Option<String>,
+    pub(crate) chosen: Option<Chosen>,
+    pub(crate) account: Account,
 }
 
 /// What a report says about the plan that runs.
 #[derive(Debug)]
-pub(super) struct Chosen {
-    pub(super) backend: Backend,
-    pub(super) gaps: Vec<Gap>,
-    pub(super) env_dropped: Vec<String>,
+pub(crate) struct Chosen {
+    pub(crate) backend: Backend,
+    pub(crate) gaps: Vec<Gap>,
+    pub(crate) env_dropped: Vec<String>,
 }

@@ -64,7 +64,11 @@ pub const FIELDS: &[(&str, &str)] = &[
         "The number of this format: 1. Fields may be added under the same number; pass over those that you do not know.",
     ),
     ("status", "How it ended."),
-    ("exit_code", "The status with which the command itself exited, after a limit too; null if it did not exit."),
+    (
+        "exit_code",
+        "The status with which the command itself exited, after a limit too; null if it did not exit. On Windows all its 32 bits, as a \
+         signed number.",
+    ),
     ("signal", "The number of the signal that ended the command, whoever sent it; null if none did."),
     ("reason", "Why it ended so, or why it was not started; null if there is nothing to explain."),
     ("backend", "The backend that ran the command; null if none did."),
@@ -170,7 +174,7 @@ struct Output {
 
 impl Object {
     /// The object of a run.
-    pub(super) fn new(run: Run, known: Known, capture: bool, warnings: Vec<String>) -> Self {
+    pub(crate) fn new(run: Run, known: Known, capture: bool, warnings: Vec<String>) -> Self {
         let Known { policy_sha256, chosen, account } = known;
         // A signal can come before there is a target to end.
         let started = account.started_at.is_some() || account.end.is_some();
@@ -236,12 +240,12 @@ impl Object {
     }
 
     /// Leaves out what is no business of a log.
-    pub(super) fn forget_output(&mut self) {
+    pub(crate) fn forget_output(&mut self) {
         self.output = None;
     }
 
     /// As one line, with its end.
-    pub(super) fn line(&self) -> Vec<u8> {
+    pub(crate) fn line(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         // Neither names nor values here can fail, and a vector takes everything.
         let _complete = self.serialize(&mut Serializer::with_formatter(&mut bytes, Tame));

@@ -310,8 +310,16 @@ const WHOLE_SECONDS: &str = "^([0-9]*000([.]0+)?ms|[0-9]+s|[0-9]*[.]0+s|[0-9]+m|
     [0-9]*[.]([0-9]{1,2}|[0-9]{2}(0|25|5|75)0*)h)$";
 
 /// Other words for backends.
-const BACKEND_ALIASES: &[&str] =
-    &["bubblewrap", "linux_bwrap", "sandbox-exec", "sandbox_exec", "darwin_seatbelt", "native", "direct"];
+const BACKEND_ALIASES: &[&str] = &[
+    "bubblewrap",
+    "linux_bwrap",
+    "sandbox-exec",
+    "sandbox_exec",
+    "darwin_seatbelt",
+    "windows_jobobject",
+    "native",
+    "direct",
+];
 
 fn property(field: &Field) -> Value {
     let name = "[A-Za-z_][A-Za-z0-9_]*";

@@ -84,7 +84,7 @@ fn property(field: &str, meaning: &str) -> Value {
         "status" => json!({ "enum": words(STATUSES) }),
         "reason" => or_null(words(REASONS)),
         "backend" => or_null(Backend::ALL.map(|backend| json!(backend.word())).to_vec()),
-        "exit_code" => json!({ "type": ["integer", "null"], "minimum": 0, "maximum": 255 }),
+        "exit_code" => json!({ "type": ["integer", "null"], "minimum": i32::MIN, "maximum": i32::MAX }),
         "signal" => json!({ "type": ["integer", "null"], "minimum": 1, "maximum": 64 }),
         "pid" => json!({ "type": ["integer", "null"], "minimum": 1 }),
         "gaps" => json!({ "type": ["array", "null"], "items": {
@@ -240,7 +240,7 @@ fn the_validator_refuses_what_the_schema_forbids() -> Result<()> {
     for (key, value) in [
         ("version", json!(2)),
         ("status", json!("ended")),
-        ("exit_code", json!(256)),
+        ("exit_code", json!(1_i64 << 31)),
         ("signal", json!(0)),
         ("gaps", json!([{ "protection": "network" }])),
         ("policy_sha256", json!("0")),

@@ -3,19 +3,19 @@
 /// What is kept of both streams within one size: all if it fits, otherwise the beginning of each, with a fifth for standard
 /// error at least, so that no flood hides why the target failed.
 #[derive(Debug)]
-pub(super) struct Kept {
-    pub(super) most: u64,
-    pub(super) bytes: [Vec<u8>; 2],
+pub(crate) struct Kept {
+    pub(crate) most: u64,
+    pub(crate) bytes: [Vec<u8>; 2],
     written: [u64; 2],
 }
 
 impl Kept {
-    pub(super) fn new(most: u64) -> Self {
+    pub(crate) fn new(most: u64) -> Self {
         Self { most, bytes: [Vec::new(), Vec::new()], written: [0, 0] }
     }
 
     /// Returns whether something is lost.
-    pub(super) fn push(&mut self, index: usize, bytes: &[u8]) -> bool {
+    pub(crate) fn push(&mut self, index: usize, bytes: &[u8]) -> bool {
         let whole = self.bytes[index].len() as u64 == self.written[index];
         self.written[index] += bytes.len() as u64;
         let reserve = self.most.div_ceil(5);
