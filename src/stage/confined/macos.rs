@@ -15,6 +15,9 @@ use crate::plan::Plan;
 use crate::plan::reach::{Allowed, Right, Scratch};
 use crate::sys::pidfd::PidFd;
 
+/// What may be done, device and inode of what is there, and whether it must hold.
+type Rule = (Right, Option<(u64, u64)>, bool);
+
 /// A step that failed, and its error number.
 type Failed = (Step, i32);
 
@@ -30,7 +33,7 @@ impl Confine {
 
     /// Of each rule all but the path.
     #[must_use]
-    pub fn rules(&self) -> &[(Right, Option<(u64, u64)>, bool)] {
+    pub fn rules(&self) -> &[Rule] {
         match *self {}
     }
 }
@@ -84,6 +87,7 @@ impl<'a> Clerk<'a> {
 }
 
 /// Runs `inner` below a process that ends what is left of it.
+#[must_use]
 pub fn guard(_: &PidFd, _: &Scratch, inner: &Inner, _: impl FnOnce() -> Infallible) -> Infallible {
     let _told = inner.report(Report::Failed(Step::NotIsolated, 0), None);
     crate::sys::process::exit_now(125)
