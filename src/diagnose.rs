@@ -261,7 +261,7 @@ fn sysctl(name: &str) -> Option<String> {
 }
 
 /// Whether a system-call filter is loaded in this process.
-fn filtered() -> bool {
+pub(crate) fn filtered() -> bool {
     fs::read_to_string("/proc/self/status")
         .is_ok_and(|status| status.lines().any(|line| line.split_whitespace().eq(["Seccomp:", "2"])))
 }

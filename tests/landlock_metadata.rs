@@ -4,7 +4,7 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
-use crate::harness::{World, has, has_landlock};
+use crate::harness::{World, has, has_landlock, is_root};
 use crate::landlock::{python, sh};
 
 /// Each changes FILE.
@@ -228,4 +228,43 @@ fn inside_another_run_it_is_refused_or_the_others_to_decide() {
     let done = nested(&outside);
     assert_ne!(done.code, Some(0));
     done.stderr_has("Permission denied");
+}
+
+/// A descriptor on a file of a tree that is mounted nowhere any more has the name of one in the grant.
+#[test]
+fn a_name_that_is_another_files_decides_nothing() {
+    if !has_landlock() || !is_root() {
+        return;
+    }
+    let world = World::new();
+    world.dir("m");
+    let (mount, inner) = (world.text("m"), world.text("w/f"));
+    world.write("w/f", "");
+    let program = crate::harness::program();
+    // A command of the same shell has it as standard input.
+    let outer = format!(
+        "mount -t tmpfs x {mount} && mkdir -p {mount}{0} && touch {mount}{inner} && chmod 600 {mount}{inner} && exec 5<{mount}{inner} && \
+         umount -l {mount} && {1} -b landlock -w . -- python3 -c 'import os; os.fchmod(0, 0o777)' <&5; stat -L -c %a /dev/fd/5",
+        world.text("w"),
+        program.display()
+    );
+    let done = world.call("unshare", ["-m", "--propagation", "private", "sh", "-c", &outer]).done().code(0);
+    assert!(done.out() == "600\n" && done.stderr.contains("Permission denied"), "{} {}", done.out(), done.stderr);
+    // The control, and a file that has no name any more.
+    let script = "import os; f = os.open('f', os.O_RDONLY); os.fchmod(f, 0o640); os.unlink('f'); os.fchmod(f, 0o644); print(oct(os.fstat(f).st_mode))";
+    world.run(["-b", "landlock", "-w", ".", "--", "python3", "-c", script]).done().is(0, "0o100644\n", "");
+}
+
+/// What is accepted and not needed is no gap.
+#[test]
+fn without_another_run_around_it_nothing_is_open() {
+    if !has_landlock() {
+        return;
+    }
+    let world = World::new();
+    let target = world.write("o/public", "");
+    let words = ["-b", "landlock", "--allow-gap", "files-write", "--", "chmod", "777", "../o/public"];
+    let done = world.run(words).done().code(1).stderr_has("Permission denied");
+    assert!(!done.stderr.contains("not enforced"), "{}", done.stderr);
+    assert_ne!(std::fs::metadata(target).unwrap().permissions().mode() & 0o777, 0o777);
 }

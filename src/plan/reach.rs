@@ -199,7 +199,8 @@ pub(super) fn find(view: &View, asked: &Asked, lost: &mut Lost) -> Result<Reach>
         gaps.add(Protection::Sockets, &text);
     }
     let metadata = accepted(Protection::FilesWrite);
-    if metadata {
+    // Where there is no filter yet, there is nobody yet who decides in our place.
+    if metadata && crate::diagnose::filtered() {
         gaps.add(
             Protection::FilesWrite,
             "inside another run of this backend mode, owner, times and attributes of every file of this user can be changed",

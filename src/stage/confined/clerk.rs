@@ -115,11 +115,16 @@ impl<'a> Clerk<'a> {
     /// Whether a file lies where the target may write.
     fn is_granted(&self, file: &File) -> bool {
         let Ok(place) = fs::read_link(through(file)) else { return false };
+        let Ok(data) = file.metadata() else { return false };
+        // The name may be one of another tree, which is mounted nowhere any more; a file without one is known by its file system.
+        let named =
+            fs::symlink_metadata(&place).is_ok_and(|found| (found.dev(), found.ino()) == (data.dev(), data.ino()));
         let rules = self.rules.iter().filter(|rule| rule.right == Right::Write && place.starts_with(&rule.path));
         let same = |rule: &Allowed| {
             let found = fs::symlink_metadata(&rule.path).ok().map(|found| (found.dev(), found.ino()));
             // A rule is about the file that was there, whatever has its name now.
-            found.is_some() && rule.file.is_none_or(|file| found == Some(file))
+            let near = named || data.nlink() == 0 && found.is_some_and(|(device, _)| device == data.dev());
+            near && found.is_some() && rule.file.is_none_or(|file| found == Some(file))
         };
         rules.into_iter().any(same)
     }
