@@ -23,6 +23,7 @@ Register-ArgumentCompleter -Native -CommandName 'sandbox-run' -ScriptBlock {
         'sandbox-run' {
             [CompletionResult]::new('-b', '-b', [CompletionResultType]::ParameterName, 'Backends to try, separated by commas [default: auto]')
             [CompletionResult]::new('--backend', '--backend', [CompletionResultType]::ParameterName, 'Backends to try, separated by commas [default: auto]')
+            [CompletionResult]::new('--image', '--image', [CompletionResultType]::ParameterName, 'Image for the container backend')
             [CompletionResult]::new('--allow-gap', '--allow-gap', [CompletionResultType]::ParameterName, 'Protections that may be missing, separated by commas')
             [CompletionResult]::new('-p', '-p', [CompletionResultType]::ParameterName, 'Apply a profile')
             [CompletionResult]::new('--profile', '--profile', [CompletionResultType]::ParameterName, 'Apply a profile')

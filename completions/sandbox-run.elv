@@ -20,6 +20,7 @@ set edit:completion:arg-completer[sandbox-run] = {|@words|
         &'sandbox-run'= {
             cand -b 'Backends to try, separated by commas [default: auto]'
             cand --backend 'Backends to try, separated by commas [default: auto]'
+            cand --image 'Image for the container backend'
             cand --allow-gap 'Protections that may be missing, separated by commas'
             cand -p 'Apply a profile'
             cand --profile 'Apply a profile'

@@ -2,8 +2,10 @@ complete -c sandbox-run -s b -l backend -d 'Backends to try, separated by commas
 bwrap\t''
 landlock\t''
 seatbelt\t''
+container\t''
 jobobject\t''
 none\t''"
+complete -c sandbox-run -l image -d 'Image for the container backend' -r -f
 complete -c sandbox-run -l allow-gap -d 'Protections that may be missing, separated by commas' -r -f -a "files-read\t''
 files-write\t''
 masks\t''

@@ -28,7 +28,7 @@ use crate::stage::outcome::{Outcome, Reason};
 use crate::stage::outer;
 use crate::stage::private::Private;
 use crate::stage::trial::{Act, Answer, Trial};
-use crate::{diagnose, explain, log, sys};
+use crate::{diagnose, engine, explain, log, sys};
 
 /// A plan with the tools it was made for.
 pub type Planned = (Plan, Tools);
@@ -81,18 +81,25 @@ fn prepare_knowing(
         return Err(backend::jobobject::of_windows());
     }
     let plan = plan::resolve(policy, host, backend, target, attempt, known)?;
-    let bwrap = match backend {
-        Backend::Bwrap => {
+    let (mut bwrap, mut engine) = (PathBuf::new(), None);
+    match backend {
+        Backend::Bwrap | Backend::Container(_) => {
             // A working directory of `/` or `/usr` would distrust the system itself, and so would a write grant of `/`.
             let system = |path: &Path| plan::base::PROGRAMS.iter().any(|dir| Path::new(dir).starts_with(path));
             let workdir = Some(plan.workdir.as_path()).filter(|path| !system(path));
             let writable = plan.writable().filter(|path| *path != Path::new("/"));
             let untrusted: Vec<_> = workdir.into_iter().chain(writable).collect();
-            host.find_bwrap(&untrusted).map_err(|passed_over| diagnose::no_bwrap(&passed_over))?
+            if let Backend::Container(wanted) = backend {
+                let found = engine::find(host, wanted, &untrusted)?;
+                backend::container::check(&plan, &found, &engine::sockets(host))?;
+                engine = Some(found);
+            } else {
+                bwrap = host.find_tool("bwrap", &untrusted).map_err(|passed_over| diagnose::no_bwrap(&passed_over))?;
+            }
         }
-        Backend::Landlock | Backend::Seatbelt | Backend::JobObject | Backend::None => PathBuf::new(),
-    };
-    Ok((plan, Tools { bwrap, features: attempt.features }))
+        Backend::Landlock | Backend::Seatbelt | Backend::JobObject | Backend::None => {}
+    }
+    Ok((plan, Tools { bwrap, features: attempt.features, engine }))
 }
 
 /// Whether another backend of the list may still do better.
@@ -302,6 +309,7 @@ fn attempt(
                 return Ok(Ran { status, plan, tried });
             }
             Outcome::NotExecuted(errno) => return Err(not_executed(&plan, errno)),
+            Outcome::Unfit(error) => return Err(told_of_image(error, &plan)),
             Outcome::NotStarted(reason) => {
                 if let Errand::Run { reports, .. } = errand {
                     reports.passed_over();
@@ -315,7 +323,10 @@ fn attempt(
                 match adapt(policy, &plan, &tools, attempt, &reason)? {
                     Some(next) => attempt = next,
                     None => {
-                        return Err(told_of_hidden(diagnose::not_started(backend, &tools.bwrap, &reason), &plan));
+                        return Err(told_of_hidden(
+                            diagnose::not_started(backend, tools.program(backend).unwrap_or(Path::new("")), &reason),
+                            &plan,
+                        ));
                     }
                 }
             }
@@ -374,6 +385,17 @@ fn told_of_hidden(error: Error, plan: &Plan) -> Error {
     ))
 }
 
+/// Says where a target was looked for that is not there.
+fn told_of_image(error: Error, plan: &Plan) -> Error {
+    match &plan.container {
+        Some(container) if error.kind() == Kind::NotFound => error.hint(format!(
+            "it was looked for in the image '{}'; of the host only what is granted is there",
+            container.image
+        )),
+        _ => error,
+    }
+}
+
 /// A weaker or older way that may work where this attempt failed; `None` when there is none.
 ///
 /// Decided by what the program lists and by what the policy accepts; its error text is no evidence.
@@ -390,6 +412,9 @@ pub fn adapt(
         let wanted = [(plan.limits.memory, Protection::Memory), (plan.limits.max_procs, Protection::Procs)];
         let may = wanted.iter().all(|(limit, which)| limit.is_none() || policy.accepted_gaps.contains_key(which));
         return Ok((may && !attempt.ungrouped).then_some(Attempt { ungrouped: true, ..attempt }));
+    }
+    if let Backend::Container(_) = plan.backend {
+        return Ok(None);
     }
     // Some hosts let nobody but bubblewrap itself mount anything.
     if reason.step == Some(Step::Cover) && !attempt.bare {

@@ -2,6 +2,8 @@
 
 mod report;
 
+use std::path::Path;
+
 use crate::attempt;
 use crate::backend::{self, Backend};
 use crate::diagnose;
@@ -41,11 +43,26 @@ fn try_one(host: &Host, policy: &Policy, backend: Backend) -> Tried {
         remedies: Vec::new(),
         protections: Vec::new(),
     };
+    let mut policy = policy.clone();
+    if !matches!(backend, Backend::Container(_)) {
+        // Meant for another one.
+        policy.image = None;
+        policy.origins.remove("image");
+    }
+    let policy = &policy;
     match rehearse(host, policy, backend, &mut tried.program) {
         Ok(()) => {
             tried.works = true;
             // What does not work enforces nothing.
-            tried.protections = Protection::ALL.into_iter().map(|which| tell(host, backend, which)).collect();
+            tried.protections = Protection::ALL
+                .into_iter()
+                .map(|which| match backend {
+                    Backend::Container(_) => tell_of_engine(host, policy, backend, which),
+                    Backend::Bwrap | Backend::Landlock | Backend::Seatbelt | Backend::JobObject | Backend::None => {
+                        tell(host, backend, which)
+                    }
+                })
+                .collect();
         }
         Err(error) => {
             tried.reason = Some(error.to_string());
@@ -92,6 +109,29 @@ fn tell(host: &Host, backend: Backend, protection: Protection) -> Told {
     }
 }
 
+/// How far a container enforces `protection` on this host: what its engine does with a limit shows when it has one.
+fn tell_of_engine(host: &Host, policy: &Policy, backend: Backend, protection: Protection) -> Told {
+    let plain = tell_table(backend, protection, protection);
+    let mut policy = policy.clone();
+    policy.accepted_gaps.remove(&protection);
+    if protection == Protection::Memory {
+        policy.limits.memory = Some(1 << 30);
+    } else if protection == Protection::Procs {
+        policy.limits.max_procs = Some(1 << 10);
+    } else {
+        return plain;
+    }
+    match rehearse(host, &policy, backend, &mut None) {
+        Ok(()) => Told { by: Some("container engine"), ..plain },
+        Err(error) => Told {
+            strength: Strength::Absent.word(),
+            missing: Some(error.to_string()),
+            remedy: Some("give the engine a control group of its own: a service manager or a delegated group"),
+            ..plain
+        },
+    }
+}
+
 fn rehearse(host: &Host, policy: &Policy, backend: Backend, program: &mut Option<String>) -> Result<()> {
     diagnose::elsewhere(backend)?;
     // Never executed: a rehearsal ends where the target would start.
@@ -100,9 +140,7 @@ fn rehearse(host: &Host, policy: &Policy, backend: Backend, program: &mut Option
     loop {
         let (mut plan, tools) = attempt::prepare(policy, host, backend, &target, attempt)?;
         plan.without_created();
-        if backend == Backend::Bwrap {
-            *program = Some(tools.bwrap.display().to_string());
-        }
+        *program = tools.program(backend).map(|path| path.display().to_string());
         let launch = backend::launch(&plan, &tools)?;
         match outer::run(&plan, &launch, host, outer::Mode::Rehearse).0 {
             Outcome::Ended(Status::Done) => return Ok(()),
@@ -114,9 +152,16 @@ fn rehearse(host: &Host, policy: &Policy, backend: Backend, program: &mut Option
             Outcome::NotExecuted(errno) => {
                 return Err(Error::text(Kind::Backend, crate::sys::process::reason(errno)));
             }
+            Outcome::Unfit(error) => return Err(error),
             Outcome::NotStarted(reason) => match attempt::adapt(policy, &plan, &tools, attempt, &reason)? {
                 Some(next) => attempt = next,
-                None => return Err(diagnose::not_started(backend, &tools.bwrap, &reason)),
+                None => {
+                    return Err(diagnose::not_started(
+                        backend,
+                        tools.program(backend).unwrap_or(Path::new("")),
+                        &reason,
+                    ));
+                }
             },
         }
     }

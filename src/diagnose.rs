@@ -65,6 +65,29 @@ pub fn old_landlock(version: i32) -> Error {
     .hint("Linux 5.19 or newer has version 2")
 }
 
+/// What of the words of a container engine says why it failed: there may be warnings before, and advice after.
+#[must_use]
+pub fn said_by_engine(said: &str) -> String {
+    let lines = || said.lines().map(str::trim).filter(|line| !line.is_empty());
+    let error = lines().find(|line| line.contains("rror:") || line.contains("rror response"));
+    let other = lines().find(|line| !line.starts_with("time=\""));
+    let line = error.or(other).or_else(|| lines().next()).unwrap_or_default();
+    line.strip_prefix("Error: ").unwrap_or(line).to_owned()
+}
+
+/// There is no usable engine for a container; `wanted` says which were looked for.
+#[must_use]
+pub fn no_engine(backend: Backend, wanted: &[&str], passed_over: &[String]) -> Error {
+    let wanted = wanted.join(" or ");
+    let reason = if passed_over.is_empty() {
+        format!("no {wanted} in an absolute directory of PATH")
+    } else {
+        passed_over.join("; ")
+    };
+    Error::text(Kind::Backend, format!("cannot use backend '{backend}': {reason}"))
+        .hint("install podman (Debian, Ubuntu: apt-get install podman uidmap; Fedora: dnf install podman)")
+}
+
 /// A backend failed before the target started; `program` is what it started.
 #[must_use]
 pub fn not_started(backend: Backend, program: &Path, reason: &Reason) -> Error {
@@ -72,6 +95,7 @@ pub fn not_started(backend: Backend, program: &Path, reason: &Reason) -> Error {
     let known = match backend {
         // The others are about bubblewrap.
         Backend::Landlock => reason.step.and_then(by_step_in_process).map(str::to_owned),
+        Backend::Container(_) => remedy_for_engine(reason),
         Backend::Seatbelt if reason.step.is_some() => None,
         Backend::Bwrap | Backend::Seatbelt | Backend::JobObject | Backend::None => remedy(reason),
     };
@@ -80,6 +104,9 @@ pub fn not_started(backend: Backend, program: &Path, reason: &Reason) -> Error {
         (None, _) if reason.group => error,
         (None, Backend::Bwrap) => {
             error.hint(format!("what was found in PATH as bubblewrap is '{}'", program.display()))
+        }
+        (None, Backend::Container(_)) => {
+            error.hint(format!("the engine that was found in PATH is '{}'", program.display()))
         }
         (None, Backend::Landlock | Backend::Seatbelt | Backend::JobObject | Backend::None) => error,
     }
@@ -208,6 +235,46 @@ pub fn remedy(reason: &Reason) -> Option<String> {
     Some(text.to_owned())
 }
 
+/// What would help where a container did not start.
+fn remedy_for_engine(reason: &Reason) -> Option<String> {
+    let has = |fragment: &str| reason.said.contains(fragment);
+    let text = match reason.step {
+        Some(Step::NotIsolated | Step::Privileges) => {
+            "the engine is set up to give containers more than was asked for: look at its settings (containers.conf, daemon.json)"
+        }
+        Some(Step::View) => {
+            "files were replaced while the container was being made, or the engine runs on another machine than this one"
+        }
+        Some(Step::Writable) => {
+            "a file system below a read grant, a link or volume of the image or one of the engine's settings would be writable: \
+             grant its neighbours one by one, or use another image"
+        }
+        Some(Step::Landlock | Step::Filter) => "the engine's own system-call filter is too old: update the engine",
+        None if reason.group => "--allow-gap memory,procs runs the command without what the engine does not limit",
+        None if has("image not known")
+            || has("No such image")
+            || has("unable to find image")
+            || has("Unable to find image") =>
+        {
+            "the image must be there before the start: 'podman pull NAME' or 'docker pull NAME' fetches it"
+        }
+        None if has("Cannot connect to the Docker daemon") || has("failed to connect to the docker API") => {
+            "start the Docker service, or use podman, which needs none"
+        }
+        None if has("permission denied while trying to connect") => {
+            "this user may not talk to the Docker service; podman needs no such right"
+        }
+        None if has("newuidmap") || has("subuid") || has("insufficient UIDs") => {
+            "rootless podman takes a range for this user in /etc/subuid and /etc/subgid, and newuidmap (package uidmap)"
+        }
+        None if has("cannot reach the process that wants this container") => {
+            "the engine must run on this machine, and as this user or as root"
+        }
+        Some(_) | None => return None,
+    };
+    Some(text.to_owned())
+}
+
 fn by_step(step: Step) -> Option<&'static str> {
     match step {
         Step::NotIsolated | Step::Privileges => {
@@ -227,7 +294,8 @@ fn by_step(step: Step) -> Option<&'static str> {
         | Step::Layers
         | Step::Scratch
         | Step::Children
-        | Step::Limits => None,
+        | Step::Limits
+        | Step::Writable => None,
     }
 }
 
@@ -252,7 +320,8 @@ fn by_step_in_process(step: Step) -> Option<&'static str> {
         | Step::Filter
         | Step::Layers
         | Step::Scratch
-        | Step::Limits => None,
+        | Step::Limits
+        | Step::Writable => None,
     }
 }
 

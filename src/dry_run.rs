@@ -205,7 +205,7 @@ fn profile(launch: &Launch) -> Option<&String> {
     let Launch::Program(command) = launch else { return None };
     command.arguments.iter().find_map(|word| match word {
         Word::Private(text) => Some(text),
-        Word::Text(_) | Word::Fd(_) | Word::FdPath(_) => None,
+        Word::Text(_) | Word::Fd(_) | Word::FdPath(_) | Word::Scratch { .. } | Word::Run(_) => None,
     })
 }
 
@@ -334,6 +334,10 @@ fn word(word: &Word) -> String {
         Word::Fd(which) => file(which),
         Word::FdPath(which) => format!("/proc/self/fd/{}", file(which)),
         Word::Private(_) => "{profile}".to_owned(),
+        Word::Scratch { before, name, after } => {
+            format!("{}{{scratch}}/{}{}", before.display(), name.display(), after.display())
+        }
+        Word::Run(before) => format!("{}{{run}}", before.display()),
     }
 }
 

@@ -85,15 +85,15 @@ impl Host {
         std::env::join_paths(path).is_ok_and(|path| which::which_in(name, Some(path), "/").is_ok())
     }
 
-    /// The first `bwrap` in an absolute directory of the caller's PATH that may be used, or why each was passed over.
+    /// The first program `name` in an absolute directory of the caller's PATH that may be used, or why each was passed over.
     ///
     /// Never below `workdir` or a directory in `writable`: whoever can write there would choose the launcher. Never setuid:
     /// two local-root bugs (CVE-2020-5291, CVE-2026-41163), and half of its options are switched off.
-    pub fn find_bwrap(&self, untrusted: &[&Path]) -> std::result::Result<PathBuf, Vec<String>> {
+    pub fn find_tool(&self, name: &str, untrusted: &[&Path]) -> std::result::Result<PathBuf, Vec<String>> {
         use std::os::unix::fs::MetadataExt;
         let mut passed_over = Vec::new();
         let path = crate::plan::target::path_entries(self.variable("PATH"));
-        let found = std::env::join_paths(path).ok().and_then(|path| which::which_in_all("bwrap", Some(path), "/").ok());
+        let found = std::env::join_paths(path).ok().and_then(|path| which::which_in_all(name, Some(path), "/").ok());
         for candidate in found.into_iter().flatten() {
             let real = std::fs::canonicalize(&candidate).unwrap_or_else(|_| candidate.clone());
             let names = self.names_of_program(&candidate, &real);

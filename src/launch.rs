@@ -38,6 +38,17 @@ pub struct Command {
     pub arguments: Vec<Word>,
     /// Further arguments that it reads from the file [`File::Options`], NUL-separated.
     pub options: Vec<Word>,
+    /// How the inner stage is handed what it needs, where the program passes no descriptor on.
+    pub door: Option<Door>,
+}
+
+/// A launch by way of a socket in a directory of the run, and what is left of it if the launcher is killed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Door {
+    /// Variables of the launcher program.
+    pub environment: Vec<(OsString, OsString)>,
+    /// Arguments with which the same program removes what a killed launcher leaves.
+    pub removal: Vec<Word>,
 }
 
 /// One argument.
@@ -51,6 +62,17 @@ pub enum Word {
     FdPath(File),
     /// The path of a file that only the caller can read, made for the run with this text and removed after it.
     Private(String),
+    /// A path in the directory of the run, between other text.
+    Scratch {
+        /// What stands before the path.
+        before: OsString,
+        /// The name in the directory.
+        name: OsString,
+        /// What stands after it.
+        after: OsString,
+    },
+    /// The name of the run, unique, after other text.
+    Run(OsString),
 }
 
 /// What a descriptor that goes along refers to.

@@ -15,7 +15,7 @@
 //!  launch::Launch           program, arguments, files to pass
 //!    |  stage::outer        first side effects: start, watch, bury
 //!    v
-//!  ------ bubblewrap | Landlock in process | sandbox-exec | nothing ------
+//!  -- bubblewrap | Landlock in process | sandbox-exec | container | nothing --
 //!    |  stage::inner        verify, restrict, start the target
 //!    v
 //!  exit::Status             the target's own | 124 | 125 | 126 | 127 | 128+n
@@ -44,6 +44,8 @@ pub mod denials;
 pub mod diagnose;
 #[cfg(unix)]
 pub mod dry_run;
+#[cfg(unix)]
+pub mod engine;
 #[cfg(unix)]
 pub mod explain;
 #[cfg(unix)]

@@ -148,7 +148,7 @@ fn bash_completes_options_backends_and_paths() -> Result<()> {
     let expected = "\
 --ba: --backend
 --allow: --allow-gap --allow-socket
--b : auto bwrap landlock seatbelt jobobject none
+-b : auto bwrap landlock seatbelt container jobobject none
 --backend n: none
 --net : off host
 -v --new-session a: auto always
@@ -183,7 +183,7 @@ fn fish_completes_options_and_backends() -> Result<()> {
     ";
     let path = "completions/sandbox-run.fish";
     if let Some(found) = completed("fish", &["--no-config"], path, script)? {
-        ensure!(found == "--backend\nauto\nbwrap\njobobject\nlandlock\nnone\nseatbelt\n", "{found}");
+        ensure!(found == "--backend\nauto\nbwrap\ncontainer\njobobject\nlandlock\nnone\nseatbelt\n", "{found}");
     }
     Ok(())
 }

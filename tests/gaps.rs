@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 use serde_json::Value;
 
+use crate::fakes::first;
 use crate::harness::{World, has_landlock};
 
 /// What a policy may ask for: the words, and what must be true of a plan that does not name a gap for it.
@@ -81,7 +82,7 @@ impl Told<'_> {
     fn gives(&self, path: &str) -> [bool; 2] {
         let below = |at: &Value| std::path::Path::new(path).starts_with(at.as_str().unwrap());
         match self.backend {
-            "bwrap" => {
+            "bwrap" | "podman" => {
                 let mounts = self.json["mounts"].as_array().unwrap();
                 // Deeper places come later, and what is sealed is no place.
                 let last = mounts.iter().rfind(|mount| below(&mount["at"]) && mount["operation"] != "seal");
@@ -145,6 +146,11 @@ fn kept(world: &World, wishes: &[Wish], told: &Told) -> Result<(), TestCaseError
         let options = &told.json["launcher"]["options"];
         let off = match told.backend {
             "bwrap" => options.as_array().unwrap().contains(&"--unshare-net".into()),
+            "podman" => {
+                let arguments = told.json["launcher"]["arguments"].as_array().unwrap();
+                arguments.windows(2).filter(|words| words[0] == "--network").all(|words| words[1] == "none")
+                    && arguments.contains(&"--network".into())
+            }
             "landlock" => told.refuses("network") && told.json["landlock"]["tcp"] == false,
             _ => false,
         };
@@ -164,8 +170,11 @@ fn kept(world: &World, wishes: &[Wish], told: &Told) -> Result<(), TestCaseError
 
 #[test]
 fn what_a_backend_does_not_enforce_is_named() {
-    let backends = if has_landlock() { &["bwrap", "landlock", "none"][..] } else { &["bwrap", "none"] };
+    let backends =
+        if has_landlock() { &["bwrap", "landlock", "podman", "none"][..] } else { &["bwrap", "podman", "none"] };
     let world = World::new();
+    // Nothing is started, and so any program does.
+    world.script("fake/podman", "#!/bin/sh\nexit 1\n");
     for name in ["w/m", "w/d/f", "w/d/g", "w/d/.netrc", "w/d/e/x", "o/w/x"] {
         world.write(name, "");
     }
@@ -182,13 +191,16 @@ fn what_a_backend_does_not_enforce_is_named() {
         for backend in backends {
             let mut line: Vec<String> = ["-q", "-b", backend, "--dry-run=json"].map(str::to_owned).to_vec();
             // Off is typed last, so that it counts.
-            let (last, first): (Vec<_>, Vec<_>) = wishes.iter().copied().partition(|wish| *wish == Wish::NetOff);
-            line.extend(first.into_iter().chain(last).flat_map(words));
+            let (last, others): (Vec<_>, Vec<_>) = wishes.iter().copied().partition(|wish| *wish == Wish::NetOff);
+            line.extend(others.into_iter().chain(last).flat_map(words));
             if !gaps.is_empty() {
                 line.extend(["--allow-gap".to_owned(), gaps.join(",")]);
             }
+            if *backend == "podman" {
+                line.extend(["--image", "any"].map(str::to_owned));
+            }
             line.push("true".to_owned());
-            let done = world.run(&line).done();
+            let done = world.run(&line).env("PATH", first(&world, "fake")).done();
             let [refused, planned] = ran.get();
             if done.code == Some(125) {
                 ran.set([refused + 1, planned]);
@@ -206,4 +218,28 @@ fn what_a_backend_does_not_enforce_is_named() {
     tried.unwrap_or_else(|error| panic!("{error}"));
     // Both are tried, or the test says nothing.
     assert!(ran.get().iter().all(|count| *count > 10), "{:?}", ran.get());
+}
+
+/// Where a mask is given up, what else was asked for at the same path is not given up with it.
+#[test]
+fn a_protect_under_a_mask_is_named_as_well() {
+    if !has_landlock() {
+        return;
+    }
+    let world = World::new();
+    world.write("w/m", "");
+    world.write("w/d/g", "");
+    let run = |gaps: &str, words: &[&str]| {
+        world
+            .run([&["-q", "-b", "landlock", "--allow-gap", gaps, "-w", "."], words, &["--dry-run", "true"]].concat())
+            .done()
+    };
+    for words in
+        [["--mask", "m", "--protect", "m"], ["--protect", "m", "--mask", "m"], ["--mask", "d", "--protect", "d/g"]]
+    {
+        run("masks", &words).refused(125, &["files-write"]);
+        run("files-write", &words).refused(125, &["masks"]);
+        run("masks,files-write", &words).code(0);
+    }
+    run("masks", &["--mask", "m"]).code(0);
 }

@@ -15,7 +15,9 @@ use sandbox_run::config::{Layer, Set, merge};
 use sandbox_run::policy::env::{EnvName, EnvRule};
 use sandbox_run::policy::hidden::{Names, Others, Overflow, Shown, is_hidden};
 use sandbox_run::policy::limits::OutputOverflow;
-use sandbox_run::policy::{Access, EnvEntry, Grant, Missing, Network, NewSession, Origin, PathRule, Protection};
+use sandbox_run::policy::{
+    Access, EnvEntry, Grant, ImageName, Missing, Network, NewSession, Origin, PathRule, Protection,
+};
 
 use crate::harness::World;
 
@@ -80,7 +82,9 @@ fn layer() -> impl Strategy<Value = Layer> {
     let keep_fds = btree_map(3..9, origin(), 0..3);
     let first = (backends, gaps, grants(), rules(), rules(), rules(), rules(), env(), keep_fds);
     let sessions = select(vec![NewSession::Auto, NewSession::Always, NewSession::Never]);
+    let images = select(vec!["a", "b:1"]).prop_map(|name| ImageName::parse(name).unwrap());
     let second = (
+        set(images),
         set(4096..9000_u64),
         set(path()),
         set(select(vec![Network::Off, Network::Host])),
@@ -110,7 +114,7 @@ fn layer() -> impl Strategy<Value = Layer> {
     );
     (first.boxed(), second.boxed(), third.boxed(), fourth.boxed()).prop_map(|(first, second, third, fourth)| {
         let (backends, gaps, grants, masks, protects, allow_sockets, deny_sockets, env, keep_fds) = first;
-        let (tmp_size, workdir, network, env_defaults, keep_jobserver, new_session, kill_after) = second;
+        let (image, tmp_size, workdir, network, env_defaults, keep_jobserver, new_session, kill_after) = second;
         let (hidden_shown, hidden_added, hidden_max_entries, hidden_overflow, hidden_recursive) = third;
         let (
             timeout,
@@ -126,6 +130,7 @@ fn layer() -> impl Strategy<Value = Layer> {
         ) = fourth;
         Layer {
             backends,
+            image,
             accepted_gaps: gaps,
             grants,
             masks,
@@ -167,6 +172,7 @@ fn singles(layer: &Layer) -> Vec<(&'static str, Option<String>)> {
     }
     vec![
         ("backends", text(layer.backends.as_ref())),
+        ("image", text(layer.image.as_ref())),
         ("tmp_size", text(layer.tmp_size.as_ref())),
         ("workdir", text(layer.workdir.as_ref())),
         ("network", text(layer.network.as_ref())),

@@ -16,6 +16,8 @@ mod bystanders;
 mod cgroup;
 mod check;
 mod closed;
+mod container_argv;
+mod containers;
 mod denials;
 mod descriptors;
 mod diagnostics;

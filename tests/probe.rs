@@ -1,8 +1,11 @@
 //! One probe of many accesses under each backend that isolates: the same answers, but for a list of differences.
+//!
+//! A policy that a backend refuses is refused here, too.
 
 use std::collections::BTreeMap;
 
-use crate::harness::{World, has_landlock};
+use crate::containers::Place;
+use crate::harness::{Call, World, has_landlock, program};
 
 /// Prints `ACT PATH yes|no` for every access; the arguments are the directories of the world.
 const PROBE: &str = r"
@@ -71,13 +74,42 @@ one('unshare', lambda: os.system('unshare -U true 2>/dev/null') == 0 or sys.exit
 one('kill parent', lambda: os.kill(os.getppid(), 15) if os.getppid() > 1 else sys.exit('process 1'))
 ";
 
-fn probe(world: &World, options: &[&str]) -> BTreeMap<String, bool> {
+fn probe(world: &World, call: &dyn Fn(&[&str]) -> Call, options: &[&str]) -> BTreeMap<String, bool> {
     let places = ["w", "o", "home"].map(|name| world.text(name));
     let [w, o, home] = places.each_ref().map(String::as_str);
     let words = [&["-q"], options, &["--", "/usr/bin/python3", "-c", PROBE, w, o, home]].concat();
-    let out = world.run(words).done().code(0).stderr("").out();
+    let out = call(&words).done().code(0).stderr("").out();
     let lines = out.lines().filter_map(|line| line.rsplit_once(' '));
     lines.map(|(name, answer)| (name.to_owned(), answer == "yes")).collect()
+}
+
+/// The working directory, without and with writing, a grant, a wide one with secrets in it, and profiles.
+const POLICIES: [(&str, &[&str]); 6] = [
+    ("default", &["--mask", "m"]),
+    ("write", &["-w", "."]),
+    ("grant", &["-r", "../o", "--mask", "m"]),
+    ("wide", &["-r", "..", "-r", "/var/log", "--mask", "m"]),
+    ("build", &["-p", "build"]),
+    ("host-read", &["-p", "host-read", "--mask", "m"]),
+];
+
+/// The files of the world, as they are at first; secrets where nothing is writable, since not every backend keeps them there.
+fn fill(world: &World, policy: &str) {
+    for name in ["w/file", "w/d/file", "home/file", "home/.netrc"] {
+        world.write(name, "x");
+    }
+    world.script("o/tool", "#!/bin/sh\n");
+    if !["write", "build"].contains(&policy) {
+        world.write("w/.env", "s3cret");
+        world.write("w/m", "masked");
+    }
+}
+
+fn differences(bwrap: &BTreeMap<String, bool>, other: &BTreeMap<String, bool>) -> Vec<String> {
+    assert!(bwrap.len() > 60, "{}", bwrap.len());
+    assert!(bwrap.values().any(|yes| *yes) && bwrap.values().any(|yes| !*yes));
+    assert_eq!(bwrap.len(), other.len());
+    bwrap.iter().filter(|(act, answer)| other.get(*act) != Some(answer)).map(|(act, _)| act.clone()).collect()
 }
 
 #[test]
@@ -85,36 +117,64 @@ fn both_give_the_same_answers() {
     if !has_landlock() {
         return;
     }
-    let make = || {
-        let world = World::new();
-        for name in ["w/file", "w/d/file", "home/file", "home/.netrc"] {
-            world.write(name, "x");
-        }
-        world.script("o/tool", "#!/bin/sh\n");
-        world
-    };
-    // The working directory, without and with writing, a grant, and a wide one with secrets in it.
-    let policies: [(&str, &[&str]); 4] = [
-        ("default", &[]),
-        ("write", &["-w", "."]),
-        ("grant", &["-r", "../o"]),
-        ("wide", &["-r", "..", "-r", "/var/log"]),
-    ];
-    for (name, options) in policies {
-        let worlds = [make(), make()];
-        if name != "write" {
-            for world in &worlds {
-                world.write("w/.env", "s3cret");
-                world.write("w/m", "masked");
-            }
-        }
-        let masked = [options, if name == "write" { &[][..] } else { &["--mask", "m"] }].concat();
+    for (name, options) in POLICIES {
         let [bwrap, landlock] = ["bwrap", "landlock"].map(|backend| {
-            probe(&worlds[usize::from(backend == "landlock")], &[&["-b", backend], &masked[..]].concat())
+            let world = World::new();
+            fill(&world, name);
+            probe(&world, &|words| world.run([&["-b", backend], words].concat()), options)
         });
-        assert!(bwrap.len() > 60, "{}", bwrap.len());
-        assert!(bwrap.values().any(|yes| *yes) && bwrap.values().any(|yes| !*yes));
-        let different: Vec<_> = bwrap.iter().filter(|(act, answer)| landlock.get(*act) != Some(answer)).collect();
-        assert_eq!(different, Vec::<(&String, &bool)>::new(), "{name}");
+        // Names can be listed wherever the whole tree is read; `files-read` is partial for that.
+        let expected = if name == "host-read" { &["read run"][..] } else { &[] };
+        assert_eq!(differences(&bwrap, &landlock), expected, "{name}");
     }
+}
+
+/// The one difference: the engine's own mark is in `/run` of every container, and without it there is no such directory.
+#[test]
+fn a_container_of_the_hosts_own_programs_gives_the_same_answers() {
+    for (user, place) in Place::both() {
+        let Place { world, .. } = &place;
+        let (image, program) = (image(&place), program());
+        for (name, options) in POLICIES {
+            let fresh = || {
+                let _old = std::fs::remove_dir_all(world.path("w/d"));
+                fill(world, name);
+                world
+                    .call("chown", ["-R", &user.to_string(), &world.text("w"), &world.text("o"), &world.text("home")])
+                    .done()
+                    .code(0);
+            };
+            fresh();
+            if name == "host-read" {
+                let refused = place.run_image(&image, &[options, &["true"]].concat()).done();
+                refused.refused(125, &["cannot show '/' in a container: it would take the place of the image"]);
+                continue;
+            }
+            let bwrap = probe(
+                world,
+                &|words| place.call(&[&[program.to_str().unwrap(), "-b", "bwrap"], words].concat()),
+                options,
+            );
+            fresh();
+            let podman = &|words: &[&str]| place.run_image(&image, words);
+            let podman = probe(world, podman, &[options, &["-r", "/usr"]].concat());
+            assert_eq!(differences(&bwrap, &podman), ["read run"], "{user} {name}");
+        }
+    }
+}
+
+/// An image without programs, for those of the host.
+fn image(place: &Place) -> String {
+    const NAME: &str = "sandbox-run-test-probe";
+    let script = "
+        set -e
+        top=$(mktemp -d \"$HOME/image.XXXXXX\")
+        cd \"$top\"
+        mkdir usr etc tmp proc sys dev run
+        for name in bin lib lib64 sbin; do ln -s usr/$name $name; done
+        cp /etc/passwd /etc/group /etc/ld.so.cache etc
+        chmod 755 .
+        tar --owner 0 --group 0 -cf - . | podman import -q - $0";
+    place.call(&["sh", "-c", script, NAME]).done().code(0);
+    NAME.to_owned()
 }

@@ -108,6 +108,7 @@ pub fn plan(view: Vec<MountOp>, network: Network) -> Plan {
         frozen: Vec::new(),
         reach: None,
         image: None,
+        container: None,
         checks: Vec::new(),
         hidden: sandbox_run::plan::hidden::Scan::default(),
         network,
@@ -146,7 +147,9 @@ fn written(words: &[Word]) -> (Vec<u8>, BTreeMap<Vec<u8>, File>) {
                 bytes.extend_from_slice(&number);
                 assert!(files.insert(number, file.clone()).is_none(), "one descriptor for each use");
             }
-            Word::FdPath(_) | Word::Private(_) => panic!("no path of a file among the options: {word:?}"),
+            Word::FdPath(_) | Word::Private(_) | Word::Scratch { .. } | Word::Run(_) => {
+                panic!("not among the options: {word:?}")
+            }
         }
         bytes.push(0);
     }

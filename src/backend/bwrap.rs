@@ -74,6 +74,7 @@ pub fn launch(plan: &Plan, program: &Path, features: Features) -> Launch {
         frozen,
         reach: _,
         image,
+        container: _,
         network,
         host_processes: _,
         // The inner stage's part: it gets these by the hand-off.
@@ -138,6 +139,7 @@ pub fn launch(plan: &Plan, program: &Path, features: Features) -> Launch {
         program: program.to_owned(),
         arguments: vec!["--args".into(), Word::Fd(File::Options), "--".into(), executed],
         options: options.words,
+        door: None,
     })
 }
 

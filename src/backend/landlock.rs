@@ -56,6 +56,7 @@ pub fn launch(plan: &Plan) -> Launch {
         covers: _,
         frozen: _,
         image: _,
+        container: _,
         // What becomes of them is in `reach`.
         rules: _,
         host_processes: _,

@@ -5,6 +5,9 @@
 
 #[cfg(unix)]
 pub mod bwrap;
+#[cfg(unix)]
+pub mod container;
+mod engine;
 pub mod jobobject;
 #[cfg(unix)]
 pub mod landlock;
@@ -20,6 +23,7 @@ mod unix;
 use std::fmt;
 use std::str::FromStr;
 
+pub use engine::Engine;
 #[cfg(unix)]
 pub use unix::{Tools, check_size, launch};
 
@@ -34,13 +38,28 @@ pub enum Backend {
     Seatbelt,
     /// A job object of Windows: the tree of processes and its limits, neither files nor network.
     JobObject,
+    /// A container, by podman or docker.
+    Container(Engine),
     /// No isolation: environment, descriptors, signals and exit status only.
     None,
 }
 
 impl Backend {
     /// Every backend, in the order of the tables.
-    pub const ALL: [Self; 5] = [Self::Bwrap, Self::Landlock, Self::Seatbelt, Self::JobObject, Self::None];
+    pub const ALL: [Self; 6] =
+        [Self::Bwrap, Self::Landlock, Self::Seatbelt, Self::Container(Engine::Any), Self::JobObject, Self::None];
+
+    /// Every backend by each name that it is reported under.
+    pub const NAMED: [Self; 8] = [
+        Self::Bwrap,
+        Self::Landlock,
+        Self::Seatbelt,
+        Self::Container(Engine::Any),
+        Self::Container(Engine::Podman),
+        Self::Container(Engine::Docker),
+        Self::JobObject,
+        Self::None,
+    ];
 
     /// What `auto` tries, in this order. Never `none`: no sandbox must be asked for by name.
     pub const AUTO: &'static [Self] = if cfg!(windows) {
@@ -58,6 +77,7 @@ impl Backend {
             Self::Bwrap => "bwrap",
             Self::Landlock => "landlock",
             Self::Seatbelt => "seatbelt",
+            Self::Container(engine) => engine.word(),
             Self::JobObject => "jobobject",
             Self::None => "none",
         }
@@ -67,10 +87,10 @@ impl Backend {
     #[must_use]
     pub fn elsewhere(self) -> Option<&'static str> {
         match self {
-            Self::Bwrap | Self::Landlock if std::env::consts::OS != "linux" => Some("Linux"),
+            Self::Bwrap | Self::Landlock | Self::Container(_) if std::env::consts::OS != "linux" => Some("Linux"),
             Self::Seatbelt if std::env::consts::OS != "macos" => Some("macOS"),
             Self::JobObject if !cfg!(windows) => Some("Windows"),
-            Self::Bwrap | Self::Landlock | Self::Seatbelt | Self::JobObject | Self::None => None,
+            Self::Bwrap | Self::Landlock | Self::Seatbelt | Self::Container(_) | Self::JobObject | Self::None => None,
         }
     }
 }
@@ -94,6 +114,9 @@ impl FromStr for Backend {
             "bwrap" | "bubblewrap" | "linux_bwrap" => Ok(Self::Bwrap),
             "landlock" => Ok(Self::Landlock),
             "seatbelt" | "sandbox-exec" | "sandbox_exec" | "darwin_seatbelt" => Ok(Self::Seatbelt),
+            "container" => Ok(Self::Container(Engine::Any)),
+            "podman" => Ok(Self::Container(Engine::Podman)),
+            "docker" => Ok(Self::Container(Engine::Docker)),
             "jobobject" | "windows_jobobject" => Ok(Self::JobObject),
             "none" | "native" | "direct" => Ok(Self::None),
             _ => Err(UnknownBackend),

@@ -49,6 +49,7 @@ pub fn launch(plan: &Plan) -> Launch {
         frozen: _,
         reach: _,
         image: _,
+        container: _,
         create: _,
         absent: _,
         recognised: _,

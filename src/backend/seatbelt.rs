@@ -86,6 +86,7 @@ pub fn launch(plan: &Plan) -> Result<Launch> {
         rules,
         network,
         image,
+        container: _,
         trace,
         // Mounts are not made here.
         view: _,
@@ -136,6 +137,7 @@ pub fn launch(plan: &Plan) -> Result<Launch> {
         program: PROGRAM.into(),
         arguments: vec!["-f".into(), Word::Private(profile), Word::Text(image.clone().into_os_string())],
         options: Vec::new(),
+        door: None,
     }))
 }
 

@@ -1,6 +1,6 @@
 //! How far each backend enforces a plan, and what it takes to start one, where the system is a Unix.
 
-use super::{Backend, bwrap, jobobject, landlock, none, seatbelt};
+use super::{Backend, bwrap, container, jobobject, landlock, none, seatbelt};
 use crate::error::{Error, Kind, Result};
 use crate::launch::Launch;
 use crate::plan::Plan;
@@ -15,6 +15,7 @@ impl Backend {
             Self::Bwrap => bwrap::strength(protection),
             Self::Landlock => landlock::strength(protection),
             Self::Seatbelt => seatbelt::strength(protection),
+            Self::Container(_) => container::strength(protection),
             Self::JobObject => jobobject::strength(protection),
             Self::None => none::strength(protection),
         }
@@ -27,7 +28,7 @@ impl Backend {
         match self {
             Self::Bwrap | Self::Landlock => 2,
             // `sandbox-exec` becomes the inner stage.
-            Self::Seatbelt | Self::JobObject | Self::None => 1,
+            Self::Seatbelt | Self::Container(_) | Self::JobObject | Self::None => 1,
         }
     }
 
@@ -35,7 +36,7 @@ impl Backend {
     #[must_use]
     pub fn has_view(self) -> bool {
         match self {
-            Self::Bwrap => true,
+            Self::Bwrap | Self::Container(_) => true,
             Self::Landlock | Self::Seatbelt | Self::JobObject | Self::None => false,
         }
     }
@@ -44,7 +45,7 @@ impl Backend {
     #[must_use]
     pub fn keeps_rules(self) -> bool {
         match self {
-            Self::Bwrap | Self::Landlock | Self::Seatbelt => true,
+            Self::Bwrap | Self::Landlock | Self::Seatbelt | Self::Container(_) => true,
             Self::JobObject | Self::None => false,
         }
     }
@@ -53,7 +54,7 @@ impl Backend {
     #[must_use]
     pub fn filters(self) -> bool {
         match self {
-            Self::Bwrap | Self::Landlock => true,
+            Self::Bwrap | Self::Landlock | Self::Container(_) => true,
             Self::Seatbelt | Self::JobObject | Self::None => false,
         }
     }
@@ -65,6 +66,7 @@ pub fn launch(plan: &Plan, tools: &Tools) -> Result<Launch> {
         Backend::Bwrap => Ok(bwrap::launch(plan, &tools.bwrap, tools.features)),
         Backend::Landlock => Ok(landlock::launch(plan)),
         Backend::Seatbelt => seatbelt::launch(plan),
+        Backend::Container(_) => container::launch(plan, tools.engine.as_ref()),
         Backend::JobObject => Err(jobobject::of_windows()),
         Backend::None => Ok(none::launch(plan)),
     }
@@ -73,6 +75,9 @@ pub fn launch(plan: &Plan, tools: &Tools) -> Result<Launch> {
 /// Refuses a launch that its program would refuse, with the numbers.
 pub fn check_size(launch: &Launch) -> Result<()> {
     let Launch::Program(command) = launch else { return Ok(()) };
+    if command.door.is_some() {
+        return container::check_size(command);
+    }
     let words = 1 + command.arguments.len() + command.options.len();
     if command.options.is_empty() || words <= bwrap::MAX_WORDS {
         return Ok(());
@@ -91,4 +96,18 @@ pub struct Tools {
     pub bwrap: std::path::PathBuf,
     /// What it can do.
     pub features: bwrap::Features,
+    /// The container engine, where one is needed.
+    pub engine: Option<container::Found>,
+}
+
+impl Tools {
+    /// The program that `backend` starts.
+    #[must_use]
+    pub fn program(&self, backend: Backend) -> Option<&std::path::Path> {
+        match backend {
+            Backend::Bwrap => Some(&self.bwrap),
+            Backend::Container(_) => self.engine.as_ref().map(|engine| engine.program.as_path()),
+            Backend::Landlock | Backend::Seatbelt | Backend::JobObject | Backend::None => None,
+        }
+    }
 }

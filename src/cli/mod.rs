@@ -31,7 +31,7 @@ use crate::policy::env::EnvRule;
 use crate::policy::hidden::Overflow;
 use crate::policy::limits::OutputOverflow;
 use crate::policy::units::Span;
-use crate::policy::{Access, Grant, Missing, Network, NewSession, Origin, PathRule, Protection};
+use crate::policy::{Access, Grant, ImageName, Missing, Network, NewSession, Origin, PathRule, Protection};
 use crate::report::{Asked, ResultTo};
 
 /// The whole command line, taken apart.
@@ -358,6 +358,7 @@ fn layer(matches: &mut ArgMatches) -> Layer {
     let grants = grants(matches);
     Layer {
         backends: set(matches.remove_one::<Vec<Backend>>("backend"), "--backend"),
+        image: set(matches.remove_one::<ImageName>("image"), "--image"),
         accepted_gaps: each(list::<Vec<Protection>>(matches, "allow-gap").flatten(), "--allow-gap"),
         grants,
         masks: rules(matches, "mask", "--mask"),

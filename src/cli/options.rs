@@ -24,6 +24,7 @@ pub(super) fn command() -> Command {
         .disable_version_flag(true);
     let command = command.next_help_heading("Backend").args([
         one("backend", "LIST", value::BACKENDS).short('b'),
+        one("image", "NAME", value::IMAGE),
         many("allow-gap", "LIST", value::GAPS),
         switch("check"),
         switch("json"),

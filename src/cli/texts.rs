@@ -54,14 +54,25 @@ pub(super) const TEXTS: &[Text] = &[
             on Windows for jobobject, and never for no sandbox. 'bwrap' is bubblewrap, looked up in the absolute \
             directories of PATH; 'bubblewrap' and 'linux_bwrap' mean the same. 'landlock' needs no program and no user \
             namespaces: COMMAND confines itself, sees the names of what is closed to it, and has HOME and TMPDIR in \
-            directories of the run; a mask or protect inside a write grant is a gap. 'jobobject' (also \
-            'windows_jobobject') is what Windows has: processes and limits, neither files nor network. 'none' (also \
+            directories of the run; a mask or protect inside a write grant is a gap. 'container' starts COMMAND in a \
+            container of '--image', by podman or else docker; 'podman' and 'docker' name the one. COMMAND and its libraries \
+            are then those of the image. 'jobobject' (also 'windows_jobobject') is what Windows has: processes and limits, neither \
+            files nor network. 'none' (also \
             'native', 'direct') does not isolate: it cares for variables, descriptors, signals \
             and exit status only. It gives up with one warning what is merely the default, and \
             refuses every restriction that was typed unless '--allow-gap' names it (a grant counts as one: it says that the rest is closed); 'auto,none' \
             falls back to it in so many words. Where sandbox-run or its process beside COMMAND is killed, COMMAND \
             gets SIGKILL, under 'none' as well. What is not guaranteed of the limits there '--check' says of each. When repeated, the last list counts.",
         default: "auto",
+    },
+    Text {
+        id: "image",
+        short: "Image for the container backend",
+        long: "The image in which the backend 'container' starts COMMAND, by a name that the engine knows; best with its \
+            digest (NAME@sha256:HASH). It must be there: nothing is fetched, 'podman pull' or 'docker pull' does that. Its root is \
+            read-only, its entry point and its variables but PATH are not used. An error when no backend of the list \
+            is a container.",
+        default: "none",
     },
     Text {
         id: "allow-gap",

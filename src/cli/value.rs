@@ -13,7 +13,7 @@ use crate::policy::env::EnvRule;
 use crate::policy::hidden::{self, Overflow};
 use crate::policy::limits::{Floor, Limits, OutputOverflow};
 use crate::policy::units::{Size, Span};
-use crate::policy::{Network, NewSession, Protection};
+use crate::policy::{ImageName, Network, NewSession, Protection};
 
 /// Words with their meaning, in the order of lists shown to people.
 type Choices<T> = &'static [(&'static str, T)];
@@ -111,6 +111,7 @@ pub(super) const SHELL: Value<Shell> = Value { read: |text| choose(SHELLS, text)
 pub(super) const POLICY_FORM: Value<PolicyForm> = Value { read: |text| choose(FORMS, text), words: || words(FORMS) };
 pub(super) const PATH: Value<PathBuf> = free(path);
 pub(super) const NAME: Value<String> = free(name);
+pub(super) const IMAGE: Value<ImageName> = free(image);
 pub(super) const TEXT: Value<OsString> = free(|text| Ok(text.to_owned()));
 pub(super) const TMP_SIZE: Value<u64> = free(|text| size_from(text, Size::PAGE));
 pub(super) const SIZE: Value<u64> = free(|text| size(text).map(Size::bytes));
@@ -156,6 +157,11 @@ fn backends(text: &OsStr) -> Result<Vec<Backend>, String> {
         }
     }
     Ok(list)
+}
+
+fn image(text: &OsStr) -> Result<ImageName, String> {
+    let parsed = text.to_str().ok_or("is not Unicode text").and_then(ImageName::parse);
+    parsed.map_err(|reason| format!("{} {reason}", quote(text)))
 }
 
 fn backend_words() -> Vec<&'static str> {

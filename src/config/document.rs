@@ -20,8 +20,8 @@ use crate::policy::hidden::{
 };
 use crate::policy::limits::{Limits, OutputOverflow};
 use crate::policy::{
-    Access, EnvEntry, EnvPolicy, FileRules, Grant, Hidden, Missing, Network, NewSession, Origin, PathRule, Policy,
-    Protection,
+    Access, EnvEntry, EnvPolicy, FileRules, Grant, Hidden, ImageName, Missing, Network, NewSession, Origin, PathRule,
+    Policy, Protection,
 };
 
 pub(super) use value::{AUTO, SESSIONS};
@@ -39,6 +39,9 @@ pub struct Document {
     /// Backends to try, in order.
     #[serde(deserialize_with = "value::one")]
     pub backend_type: Option<Vec<Backend>>,
+    /// Image of a container.
+    #[serde(deserialize_with = "value::one")]
+    pub image: Option<ImageName>,
     /// Protections that may be missing.
     #[serde(deserialize_with = "value::list")]
     pub allow_gaps: BTreeSet<Protection>,
@@ -159,6 +162,7 @@ impl Document {
         let Self {
             extends: _,
             backend_type,
+            image,
             allow_gaps,
             read_roots,
             read_roots_optional,
@@ -220,6 +224,7 @@ impl Document {
         let from = Source(origin);
         Layer {
             backends: from.set(backend_type),
+            image: from.set(image),
             accepted_gaps: from.each(allow_gaps),
             grants,
             masks: from.rules(mask_paths),
@@ -262,6 +267,7 @@ impl Document {
     pub fn of(policy: &Policy) -> Self {
         let Policy {
             backends,
+            image,
             accepted_gaps,
             asked,
             files: FileRules { grants, masks, protects, tmp_size },
@@ -300,6 +306,7 @@ impl Document {
         Self {
             extends: Vec::new(),
             backend_type: Some(backends.list.clone()),
+            image: image.clone(),
             allow_gaps: accepted_gaps.keys().copied().collect(),
             read_roots: granted("read_roots"),
             read_roots_optional: granted("read_roots_optional"),

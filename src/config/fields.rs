@@ -3,6 +3,7 @@
 //! Manual page, JSON schema and suggestions come from it; a test holds it against the type that is read. A text promises
 //! behaviour: it changes with the code that keeps the promise.
 
+mod container;
 mod jobobject;
 mod near;
 
@@ -31,6 +32,8 @@ pub enum Kind {
     Seconds,
     /// A path.
     Path,
+    /// The name of a container image.
+    Image,
     /// A list of paths.
     Paths,
     /// A list of names of profiles.
@@ -67,6 +70,7 @@ impl Kind {
             Self::Size(_) => "integer, or string with K, M, G or T",
             Self::Duration | Self::Seconds => "string with ms, s, m or h",
             Self::Path => "path",
+            Self::Image => "name of an image",
             Self::Paths => "list of paths",
             Self::Profiles | Self::VariableNames => "list of names",
             Self::HiddenNames => "list of names that begin with a dot",
@@ -94,6 +98,7 @@ impl Kind {
             | Self::Duration
             | Self::Seconds
             | Self::Path
+            | Self::Image
             | Self::Paths
             | Self::Profiles
             | Self::VariableNames
@@ -138,6 +143,7 @@ impl Field {
             Backend::Bwrap => self.bwrap,
             Backend::Landlock => self.landlock,
             Backend::Seatbelt => self.seatbelt,
+            Backend::Container(_) => container::does(self.key).unwrap_or(self.bwrap),
             Backend::JobObject => jobobject::does(self.key).unwrap_or(self.none),
             Backend::None => self.none,
         }
@@ -155,7 +161,7 @@ const FOUND: &str = "ends the processes that can be found.";
 const PER_PROCESS: &str = "sets the resource limit of each process.";
 
 /// Every key, in the order in which documents are written.
-pub const FIELDS: [Field; 39] = [
+pub const FIELDS: [Field; 40] = [
     Field {
         key: "extends",
         kind: Kind::Profiles,
@@ -181,6 +187,19 @@ pub const FIELDS: [Field; 39] = [
         seatbelt: "tried where the list has it, on macOS; sandbox-exec and darwin_seatbelt mean the same.",
         none: "tried only where the list has it in so many words; native and direct mean the same.",
         guesses: &["backend", "backends", "sandbox", "sandbox_backend", "sandbox_type", "type"],
+    },
+    Field {
+        key: "image",
+        kind: Kind::Image,
+        default: "none",
+        unit: "",
+        about: "The image in which the container backend starts the command, as with --image: a name that the engine knows, \
+            best with its digest.",
+        bwrap: "without effect.",
+        landlock: SAME,
+        seatbelt: "without effect.",
+        none: "without effect.",
+        guesses: &["container_image", "docker_image", "container"],
     },
     Field {
         key: "allow_gaps",

@@ -11,8 +11,8 @@ use crate::backend::Backend;
 use crate::policy::hidden::{DEFAULT_MAX_ENTRIES, Hidden, Overflow, Shown};
 use crate::policy::limits::OutputOverflow;
 use crate::policy::{
-    BackendChoice, EnvEntry, EnvPolicy, FileRules, Grant, Limits, Network, NewSession, Origin, PathRule, Policy,
-    Protection,
+    BackendChoice, EnvEntry, EnvPolicy, FileRules, Grant, ImageName, Limits, Network, NewSession, Origin, PathRule,
+    Policy, Protection,
 };
 
 /// A single setting and who decided it.
@@ -36,6 +36,8 @@ impl<T> Set<T> {
 pub struct Layer {
     /// Backends in the order to try.
     pub backends: Option<Set<Vec<Backend>>>,
+    /// Image of a container.
+    pub image: Option<Set<ImageName>>,
     /// Gaps accepted by name, and who did.
     pub accepted_gaps: BTreeMap<Protection, Origin>,
     /// Grants.
@@ -111,6 +113,7 @@ impl Layer {
         }
         Self {
             backends: higher.backends.or(self.backends),
+            image: higher.image.or(self.image),
             accepted_gaps: self.accepted_gaps.into_iter().chain(higher.accepted_gaps).collect(),
             grants: added(self.grants, higher.grants),
             masks: added(self.masks, higher.masks),
@@ -155,6 +158,7 @@ pub fn merge(layers: impl IntoIterator<Item = Layer>) -> Policy {
     let mut decided = Decided { origins: &mut origins };
     Policy {
         backends: BackendChoice { list: decided.or("backend_type", merged.backends, Backend::AUTO.to_vec()) },
+        image: decided.maybe("image", merged.image),
         accepted_gaps: merged.accepted_gaps,
         asked,
         files: FileRules {

@@ -110,6 +110,7 @@ fn entries(document: &Document) -> Vec<(&'static str, Value)> {
     let Document {
         extends,
         backend_type,
+        image,
         allow_gaps,
         read_roots,
         read_roots_optional,
@@ -154,6 +155,7 @@ fn entries(document: &Document) -> Vec<(&'static str, Value)> {
         "backend_type",
         backend_type.as_deref().map(|list| list.iter().map(|b| b.word()).collect::<Vec<_>>().join(",")),
     );
+    out.one("image", image.as_ref().map(ToString::to_string));
     out.list("allow_gaps", allow_gaps.iter().map(|protection| protection.word().to_owned()));
     out.paths("read_roots", read_roots);
     out.paths("read_roots_optional", read_roots_optional);

@@ -96,6 +96,7 @@ pub fn layer(record: Record) -> Result<(Layer, Vec<String>)> {
 pub fn record(policy: &Policy) -> Result<Record> {
     let Policy {
         backends,
+        image,
         accepted_gaps,
         asked,
         files,
@@ -113,6 +114,7 @@ pub fn record(policy: &Policy) -> Result<Record> {
         origins: _,
     } = policy;
     for (holds, key) in limits.settings().into_iter().chain([
+        (image.is_some(), "image"),
         (!accepted_gaps.is_empty(), "allow_gaps"),
         (!files.protects.is_empty(), "protect_paths"),
         (files.tmp_size.is_some(), "tmp_size"),

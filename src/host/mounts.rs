@@ -180,6 +180,12 @@ fn joined(above: &Path, below: &Path) -> PathBuf {
     if below.as_os_str().is_empty() { above.to_owned() } else { above.join(below) }
 }
 
+/// Where the mount of a line of `mountinfo` is.
+#[must_use]
+pub fn point(line: &[u8]) -> Option<PathBuf> {
+    line.split(|byte| *byte == b' ').nth(4).map(unescaped)
+}
+
 /// A path in which blanks and backslashes are octal numbers.
 fn unescaped(field: &[u8]) -> PathBuf {
     let mut bytes = Vec::with_capacity(field.len());
@@ -212,6 +218,19 @@ mod tests {
     fn names(path: &str, write: bool) -> Vec<String> {
         let names = Mounts::parse(LIST.as_bytes()).names(Path::new(path), write);
         names.iter().map(|name| name.display().to_string()).collect()
+    }
+
+    #[test]
+    fn mount_points_are_read_as_the_kernel_writes_them() {
+        for (line, expected) in [
+            (&b"36 35 98:0 /mnt1 /mnt2 rw,noatime - ext3 /dev/root rw"[..], Some("/mnt2")),
+            (b"36 35 98:0 / /a\\040b\\134c\\011 rw - ext3 none rw", Some("/a b\\c\t")),
+            (b"36 35 98:0 / /end\\", Some("/end\\")),
+            (b"36 35 98:0 / /bad\\9zz", Some("/bad\\9zz")),
+            (b"", None),
+        ] {
+            assert_eq!(point(line), expected.map(PathBuf::from), "{}", line.escape_ascii());
+        }
     }
 
     #[test]

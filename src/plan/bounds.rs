@@ -33,6 +33,9 @@ impl Bounds {
         view: &View,
         lost: &mut Lost,
     ) -> Self {
+        if let Backend::Container(_) = backend {
+            return Self::by_engine(policy, attempt, lost);
+        }
         let mut limits = policy.limits.clone();
         let mut procs_by_rlimit = false;
         if backend.strength(Protection::Memory) == Strength::Absent {
@@ -85,6 +88,24 @@ impl Bounds {
     }
 }
 
+impl Bounds {
+    /// With an engine, which is told of them; what it did not set the last attempt has found out.
+    fn by_engine(policy: &Policy, attempt: Attempt, lost: &mut Lost) -> Self {
+        const UNSET: &str = "the container engine does not set it";
+        let mut limits = policy.limits.clone();
+        if attempt.ungrouped {
+            if limits.memory.take().is_some() {
+                lost.push((Protection::Memory, UNSET.into()));
+            }
+            if limits.max_procs.take().is_some() {
+                lost.push((Protection::Procs, UNSET.into()));
+            }
+        }
+        let wants = limits.memory.is_some() || limits.max_procs.is_some();
+        Self { limits, cgroup: cgroup::of_engine().filter(|_| wants), procs_by_rlimit: false }
+    }
+}
+
 /// What keeps one limit.
 #[derive(Debug)]
 pub enum Keeper {
@@ -98,6 +119,9 @@ pub enum Keeper {
 ///
 /// Makes a group to find out, and removes it again: what can be written to may still be refused.
 pub fn keeper(backend: Backend, host: &Host, wants: &Wants) -> Result<Keeper, String> {
+    if let Backend::Container(_) = backend {
+        return cgroup::of_engine().map(Keeper::Group).ok_or_else(|| "this system has none".to_owned());
+    }
     let found = cgroup::find(wants, host, backend.has_view()).and_then(|mechanism| {
         Group::create(&mechanism, wants).map(drop).map_err(|error| describe(&error)).map(|()| mechanism)
     });

@@ -7,12 +7,13 @@ pub mod base;
 pub mod bounds;
 mod build;
 pub mod closed;
+mod contained;
 pub mod env;
 pub mod gap;
 pub mod git;
 mod hard_links;
 pub mod hidden;
-mod image;
+pub mod image;
 pub mod links;
 mod obeyed;
 mod patterns;
@@ -39,7 +40,7 @@ pub use view::MountOp;
 
 use crate::backend::Backend;
 use crate::host::mounts::Mounts;
-use crate::policy::{Limits, Network, Origin};
+use crate::policy::{ImageName, Limits, Network, Origin};
 use crate::stage::cgroup::Mechanism;
 use env::Environment;
 use reach::Reach;
@@ -73,6 +74,8 @@ pub struct Plan {
     /// Our own executable, where it is executed by name: from a read-only mount in the view, when the caller can change it and
     /// cannot mount, or at its own place, when nothing is mounted.
     pub image: Option<PathBuf>,
+    /// What stands beneath the view, in a container.
+    pub container: Option<Container>,
     /// The rules that they carry out, for whoever has to explain them.
     pub rules: View,
     /// How the target is traced, if it is.
@@ -117,6 +120,15 @@ pub struct Plan {
     pub warnings: Vec<String>,
     /// What explains surprises; shown with `-v`.
     pub notes: Vec<String>,
+}
+
+/// What an image is used for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Container {
+    /// Its root stands beneath the view, and it has the programs.
+    pub image: ImageName,
+    /// Whether its `PATH` is that of the target.
+    pub path_of_image: bool,
 }
 
 /// What must not be there after the run.

@@ -242,6 +242,7 @@ impl Gaps {
 }
 
 struct Rules<'a> {
+    view: &'a View,
     entries: BTreeMap<&'a Path, (&'a Rule, Gives)>,
     /// Entries that take away something that one above gives.
     takers: Vec<&'a Path>,
@@ -254,7 +255,7 @@ impl<'a> Rules<'a> {
             view.entries().filter_map(|(at, rule)| Some((at, (rule, Gives::of(rule)?)))).collect();
         let above = |at: &Path| at.ancestors().skip(1).find_map(|above| entries.get(above)).map(|(_, gives)| *gives);
         let takers = entries.iter().filter(|(at, (_, gives))| above(at) > Some(*gives)).map(|(at, _)| *at).collect();
-        Self { entries, takers, list: Vec::new() }
+        Self { view, entries, takers, list: Vec::new() }
     }
 
     /// Those that take away something inside `path`.
@@ -299,7 +300,9 @@ impl<'a> Rules<'a> {
         writable.dedup();
         let (sockets, rest): (Vec<_>, Vec<_>) =
             writable.into_iter().partition(|taker| *self.entries[taker].0 == Rule::DenySocket);
-        let (masks, protects): (Vec<_>, Vec<_>) = rest.into_iter().partition(|taker| self.entries[taker].0.hides());
+        let (masks, mut protects): (Vec<_>, Vec<_>) = rest.into_iter().partition(|taker| self.entries[taker].0.hides());
+        // Whoever gives up a mask has not given up what else was asked for there.
+        protects.extend(masks.iter().chain(&sockets).filter(|taker| self.view.has_protect(taker)));
         // Without Unix sockets every one is denied.
         if unix_sockets && !sockets.is_empty() {
             gaps.add(

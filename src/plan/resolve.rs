@@ -20,7 +20,9 @@ use super::streams::{self, Streams};
 use super::target::{Search, Target};
 use super::trace::{self, Trace, Tracing};
 use super::view::{Own, Rule, View};
-use super::{Check, Create, Held, MountOp, Plan, absolute, base, gap, hard_links, patterns, target};
+use super::{
+    Check, Container, Create, Held, MountOp, Plan, absolute, base, contained, gap, hard_links, patterns, target,
+};
 use crate::backend::Backend;
 use crate::backend::bwrap::Features;
 use crate::error::{Error, Kind, Result};
@@ -88,15 +90,18 @@ pub fn resolve(
         builder.missing(policy)?;
     }
     let mut hidden = Scan::default();
-    let target = target::resolve(&Search { word, path: &path, workdir: &workdir })?;
+    let container = contained::container(policy, backend, attempt, &builder.view)?;
+    let new_session = container.is_some() || new_session(policy, host);
+    let target = contained::target(container.as_ref(), &Search { word, path: &path, workdir: &workdir })?;
     if keeps_rules {
         match backend {
-            Backend::Bwrap | Backend::Landlock | Backend::JobObject | Backend::None => builder.defaults()?,
+            Backend::Bwrap | Backend::Landlock | Backend::JobObject | Backend::None => builder.defaults(false)?,
+            Backend::Container(_) => builder.defaults(true)?,
             Backend::Seatbelt => builder.defaults_by_rules(policy, backend, attempt.run)?,
         }
         hidden = builder.hidden(&policy.hidden, known)?;
         builder.own_settings();
-        if let Some(device) = host.terminal.as_deref().filter(|_| !new_session(policy, host)) {
+        if let Some(device) = host.terminal.as_deref().filter(|_| !new_session) {
             builder.terminal(backend, device);
         }
         builder.second_names();
@@ -124,7 +129,7 @@ pub fn resolve(
     bounds::refuse(policy, backend)?;
     let reach = match backend {
         Backend::Landlock => Some(reach::find(&view, &reach::Asked { policy, host, streams: &streams }, &mut lost)?),
-        Backend::Bwrap | Backend::Seatbelt | Backend::JobObject | Backend::None => None,
+        Backend::Bwrap | Backend::Seatbelt | Backend::Container(_) | Backend::JobObject | Backend::None => None,
     };
     let Bounds { limits, cgroup, procs_by_rlimit } = Bounds::find(policy, backend, host, attempt, &view, &mut lost);
     let gaps = gap::gaps(policy, backend, &lost).map_err(|error| streams.hint(error, policy.network))?;
@@ -132,14 +137,9 @@ pub fn resolve(
     let environment = environment(policy, host, backend, &view, scratch, &workdir)?;
     warnings.extend(environment.warnings.iter().cloned());
     notes.extend(environment.notes.iter().cloned());
-    if backend == Backend::None {
-        let words: Vec<_> = gaps.iter().map(|gap| gap.protection).collect();
-        warnings.push(format!("backend 'none' isolates nothing; not enforced: {}", words.join(", ")));
-    }
-    let covers = if has_view { covers(&view, attempt) } else { BTreeSet::new() };
-    let size = policy.files.tmp_size.unwrap_or(DEFAULT_TMP_SIZE);
-    let operations = if has_view { view.operations(size, attempt.host_processes) } else { Vec::new() };
-    let frozen = frozen(&operations, attempt, &mut warnings);
+    warnings.extend(unisolated(backend, &gaps));
+    let Mounts { operations, covers, frozen } =
+        if has_view { mounts(&view, policy, attempt, container.as_ref(), &mut warnings) } else { Mounts::default() };
     hard_links::warn(&view, host.image.as_deref(), &mut warnings, &mut notes);
     Ok(Plan {
         backend,
@@ -151,6 +151,7 @@ pub fn resolve(
         frozen,
         image: image(backend, host),
         reach,
+        container,
         rules: view,
         mounts: if keeps_rules { Arc::clone(host.mounts()) } else { Arc::default() },
         trace,
@@ -163,7 +164,7 @@ pub fn resolve(
         network: policy.network,
         host_processes: attempt.host_processes,
         scope_sockets: has_view && !lost.iter().any(|(which, _)| *which == Protection::Sockets),
-        new_session: new_session(policy, host),
+        new_session,
         keep_fds: keep_fds(policy, host, &mut warnings)?,
         kill_after: policy.kill_after,
         limits,
@@ -175,6 +176,37 @@ pub fn resolve(
         target,
         workdir,
     })
+}
+
+/// What is to be said where nothing is isolated.
+fn unisolated(backend: Backend, gaps: &[gap::Gap]) -> Option<String> {
+    let words: Vec<_> = gaps.iter().map(|gap| gap.protection).collect();
+    (backend == Backend::None).then(|| format!("backend 'none' isolates nothing; not enforced: {}", words.join(", ")))
+}
+
+/// What is mounted, where a target has a view.
+#[derive(Default)]
+struct Mounts {
+    operations: Vec<MountOp>,
+    covers: BTreeSet<PathBuf>,
+    frozen: Vec<PathBuf>,
+}
+
+fn mounts(
+    view: &View,
+    policy: &Policy,
+    attempt: Attempt,
+    container: Option<&Container>,
+    warnings: &mut Vec<String>,
+) -> Mounts {
+    let size = policy.files.tmp_size.unwrap_or(DEFAULT_TMP_SIZE);
+    let mut operations = view.operations(size, attempt.host_processes);
+    if container.is_some() {
+        contained::adapt(container, &mut operations, size, warnings);
+        return Mounts { operations, ..Mounts::default() };
+    }
+    let frozen = frozen(&operations, attempt, warnings);
+    Mounts { covers: covers(view, attempt), operations, frozen }
 }
 
 /// The environment of a target that sees `view`, or all of the host where `backend` keeps no rules.
@@ -235,7 +267,7 @@ fn image(backend: Backend, host: &Host) -> Option<PathBuf> {
     match backend {
         Backend::Bwrap => own_image(host).map(Path::to_owned),
         Backend::Seatbelt => host.image.clone(),
-        Backend::Landlock | Backend::JobObject | Backend::None => None,
+        Backend::Landlock | Backend::Container(_) | Backend::JobObject | Backend::None => None,
     }
 }
 

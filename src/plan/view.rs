@@ -226,12 +226,14 @@ pub struct Placed<'a> {
 const MASK_SIZE: u64 = 1 << 20;
 
 /// Permission bits of its top directory, which no other file system in memory has.
-pub(super) const MASK_MODE: u32 = 0o555;
+pub const MASK_MODE: u32 = 0o555;
 
 /// The rules of one view, by path.
 #[derive(Clone, Debug, Default)]
 pub struct View {
     entries: BTreeMap<PathBuf, Entry>,
+    /// Where protects were asked for, be it that a mask decides there.
+    protects: BTreeSet<PathBuf>,
 }
 
 /// The kind of file a rule is attached to.
@@ -276,6 +278,17 @@ impl View {
     /// Every rule and where it is attached, parents first.
     pub fn entries(&self) -> impl Iterator<Item = (&Path, &Rule)> {
         self.entries.iter().map(|(at, entry)| (at.as_path(), &entry.rule))
+    }
+
+    /// Remembers that a protect was asked for at this path, whatever decides there.
+    pub fn remember_protect(&mut self, at: &Path) {
+        self.protects.insert(at.to_owned());
+    }
+
+    /// Whether one was at this path or below.
+    #[must_use]
+    pub fn has_protect(&self, at: &Path) -> bool {
+        self.protects.range(at.to_owned()..).next().is_some_and(|path| path.starts_with(at))
     }
 
     /// The rule that decides about `path` and where it is attached.

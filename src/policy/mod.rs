@@ -6,6 +6,7 @@
 pub mod env;
 pub mod fs;
 pub mod hidden;
+pub mod image;
 pub mod limits;
 pub mod protection;
 pub mod units;
@@ -18,6 +19,7 @@ use std::sync::Arc;
 pub use env::{EnvEntry, EnvPolicy};
 pub use fs::{Access, FileRules, Grant, Missing, PathRule};
 pub use hidden::Hidden;
+pub use image::ImageName;
 pub use limits::Limits;
 pub use protection::Protection;
 
@@ -82,6 +84,8 @@ pub struct BackendChoice {
 pub struct Policy {
     /// Backends to try, in order.
     pub backends: BackendChoice,
+    /// The image in which a container starts.
+    pub image: Option<ImageName>,
     /// Protections whose absence was accepted by name, and who did.
     pub accepted_gaps: BTreeMap<Protection, Origin>,
     /// Protections that were asked for in so many words, not only by default: `none` refuses these.

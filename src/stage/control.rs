@@ -19,6 +19,9 @@ pub const FORWARDED: Signals = Signals::ALL.but(Signals::of(&[Signal::SIGKILL, S
 /// What both stages wait for: the same, and changes of their children.
 pub const WATCHED: Signals = FORWARDED.and(Signals::of(&[Signal::SIGCHLD]));
 
+/// What the outer stage sends in place of a signal's number to a process in a container that may go on.
+pub const GO_ON: i32 = 0;
+
 /// A step of the inner stage, for messages about its failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -57,10 +60,12 @@ pub enum Step {
     Scratch,
     /// Looking for one's own children.
     Children,
+    /// Something can be written that the plan does not name.
+    Writable,
 }
 
 impl Step {
-    const ALL: [Self; 17] = [
+    const ALL: [Self; 18] = [
         Self::Handle,
         Self::NotIsolated,
         Self::Privileges,
@@ -78,6 +83,7 @@ impl Step {
         Self::Layers,
         Self::Scratch,
         Self::Children,
+        Self::Writable,
     ];
 
     /// The step with this number; one that no inner stage sends counts as [`Step::Fork`].
@@ -109,6 +115,7 @@ impl Step {
             Self::Children => {
                 "look after what the command leaves behind: /proc does not tell of the children of a process here"
             }
+            Self::Writable => "confirm that nothing else can be written inside the sandbox",
         }
     }
 }
@@ -144,9 +151,24 @@ pub enum Report {
     Signaled(i32),
     /// One process has used the processor time that each may use.
     Spent,
+    /// There is no such target, or it cannot be executed: by the kind of the [`Refusal`] that follows.
+    Unfit,
+    /// What all that ran inside has used: the [`Usage`] that follows.
+    Used,
 }
 
+/// Bytes of each record.
+const RECORD: usize = 6;
+
+/// At most so many follow one.
+const MOST_MORE: usize = 8 << 10;
+
 impl Report {
+    /// Whether bytes may follow.
+    fn has_more(self) -> bool {
+        matches!(self, Self::Unfit | Self::Used)
+    }
+
     fn encode(self) -> [u8; 6] {
         let (tag, step, value) = match self {
             Self::Alive => (0, 0, 0),
@@ -162,6 +184,8 @@ impl Report {
             Self::Target(moment) => (10, 0, moment.number()),
             Self::Resumed => (12, 0, 0),
             Self::Spent => (13, 0, 0),
+            Self::Unfit => (14, 0, 0),
+            Self::Used => (15, 0, 0),
             Self::Tried(act, answer) => (11, act as u8, answer.number()),
         };
         let mut record = [tag, step, 0, 0, 0, 0];
@@ -185,6 +209,8 @@ impl Report {
             10 => Some(Self::Target(Moment::from_number(value))),
             12 => Some(Self::Resumed),
             13 => Some(Self::Spent),
+            14 => Some(Self::Unfit),
+            15 => Some(Self::Used),
             11 => Some(Self::Tried(Act::from_number(record[1])?, Answer::from_number(value))),
             _ => None,
         }
@@ -198,6 +224,8 @@ pub struct Message {
     pub report: Report,
     /// The handle that came with it.
     pub handle: Option<OwnedFd>,
+    /// What follows the record, for those that have more to say.
+    pub more: Vec<u8>,
     /// Number of the process that said it, as the kernel knows it here, be it gone or not.
     pub sender: i32,
 }
@@ -215,14 +243,16 @@ pub struct Outer(OwnedFd);
 impl Outer {
     /// The next report and what came with it; `None` at the end.
     pub fn receive(&self) -> io::Result<Option<Message>> {
-        let mut record = [0_u8; 6];
+        let mut record = [0_u8; RECORD + MOST_MORE];
         let Arrived { length, descriptor: handle, sender } = channel::receive(self.as_fd(), &mut record)?;
         if length == 0 {
             return Ok(None);
         }
-        let report = (length == record.len()).then(|| Report::decode(record)).flatten();
+        let (head, more) = record.get(..length).and_then(<[u8]>::split_first_chunk::<RECORD>).unzip();
+        let more = more.map_or_else(Vec::new, <[u8]>::to_vec);
+        let report = head.copied().and_then(Report::decode).filter(|report| report.has_more() || more.is_empty());
         report
-            .map(|report| Some(Message { report, handle, sender }))
+            .map(|report| Some(Message { report, handle, more, sender }))
             .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "a record that no inner stage sends"))
     }
 
@@ -243,6 +273,12 @@ impl AsFd for Outer {
 pub struct Inner(OwnedFd);
 
 impl Inner {
+    /// Sends a report that is followed by bytes; too many are cut off.
+    pub fn report_more(&self, report: Report, more: &[u8]) -> io::Result<()> {
+        let more = more.get(..MOST_MORE).unwrap_or(more);
+        channel::send(self.as_fd(), &[&report.encode(), more].concat(), None, true)
+    }
+
     /// Sends a report, with a handle where it has one.
     pub fn report(&self, report: Report, handle: Option<BorrowedFd>) -> io::Result<()> {
         channel::send(self.as_fd(), &report.encode(), handle, true)

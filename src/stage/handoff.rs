@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::confined::Confine;
+use super::contained::Container;
 use super::inside::Isolation;
 use super::left::Wanted;
 use super::rlimits::Rlimits;
@@ -45,6 +46,8 @@ pub struct Header {
     pub isolation: Option<Isolation>,
     /// What the process that becomes the target does to itself, where no namespace is around it.
     pub confine: Option<Confine>,
+    /// What is different in a container; `None` elsewhere.
+    pub container: Option<Container>,
     /// Whether the target is a script without `#!`, which the shell runs.
     pub by_shell: bool,
     /// Resource limits of the target.
@@ -63,7 +66,7 @@ pub struct Header {
 }
 
 /// The hand-off, taken apart.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Handoff {
     /// The part without strings.
     pub header: Header,

@@ -15,15 +15,17 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, getpid};
 
 use super::confined::{self, Clerk};
+use super::contained::{fit, wait_for_word};
 use super::control::{Inner, Report, Step, WATCHED};
 use super::handoff::{self, Handoff, MARKER};
+use super::outcome::{Refusal, Used};
 use super::{inside, left, trial};
 use crate::sys;
 use crate::sys::process::{Change, Moment, changed_child, ended_child, own_time, soft_cpu_limit};
 use crate::sys::signals::{Arrivals, Signals};
 
 /// The status of a stage that could not do its work; nobody takes it for the target's, since a report goes before it.
-const FAILED: i32 = 125;
+pub(super) const FAILED: i32 = 125;
 
 /// How long the same signal may take to come to us by way of the outer stage. Ample: both get it at once.
 const SAME_SIGNAL: Duration = Duration::from_secs(2);
@@ -37,9 +39,13 @@ const URGENT: Signals = Signals::of(&[Signal::SIGTERM, Signal::SIGINT, Signal::S
 /// marker in it. A marker from anywhere else is ignored, and the process goes on as an ordinary call.
 pub fn claim() {
     let Some(marker) = std::env::var_os(MARKER) else { return };
-    let Some((number, nonce)) = marker.to_str().and_then(|text| text.split_once(' ')) else { return };
-    let Some(file) = number.parse().ok().and_then(sys::fd::lend) else { return };
-    let Some(handoff) = handoff::read(file, nonce) else { return };
+    let Some((place, nonce)) = marker.to_str().and_then(|text| text.split_once(' ')) else { return };
+    let handoff = if place.starts_with('/') {
+        handed_over(place, nonce)
+    } else {
+        place.parse().ok().and_then(sys::fd::lend).and_then(|file| handoff::read(file, nonce))
+    };
+    let Some(handoff) = handoff else { return };
     // Without isolation the outer stage needs no new program; whoever asks for that by a marker made it up.
     if handoff.header.isolation.is_none() {
         return;
@@ -55,6 +61,23 @@ pub fn claim() {
         let _told = writeln!(io::stderr(), "sandbox-run: cannot go on with a run that nobody started: {MARKER} is set");
     }
     sys::process::exit_now(FAILED);
+}
+
+/// What waits at a door of a container, for its first process and nobody else.
+///
+/// Whoever was started with words has something else to do, whatever the marker says.
+fn handed_over(door: &str, nonce: &str) -> Option<Handoff> {
+    if getpid() != Pid::from_raw(1) || std::env::args_os().count() > 1 {
+        return None;
+    }
+    match super::door::enter(door, nonce) {
+        Ok(handoff) => Some(handoff),
+        Err(error) => {
+            let reason = sys::process::describe(&error);
+            let _told = writeln!(io::stderr(), "Error: cannot reach the process that wants this container: {reason}");
+            sys::process::exit_now(FAILED)
+        }
+    }
 }
 
 /// Does the inner stage's work in this process, which was forked for it.
@@ -99,6 +122,9 @@ impl<T> At<T> for nix::Result<T> {
 
 fn run(handoff: &Handoff, control: &Inner) -> Result<i32, Failure> {
     let header = &handoff.header;
+    if let Some(container) = &header.container {
+        sys::process::set_umask(container.umask);
+    }
     if header.isolation.is_some() {
         inside::shut()?;
     }
@@ -110,6 +136,7 @@ fn run(handoff: &Handoff, control: &Inner) -> Result<i32, Failure> {
     }
     let handle = sys::pidfd::PidFd::of_this_process().at(Step::Handle)?;
     control.report(Report::Alive, handle.as_ref().map(AsFd::as_fd)).at(Step::Handle)?;
+    let early = if header.container.is_some() { wait_for_word(control)? } else { Vec::new() };
     if let Some(isolation) = &header.isolation {
         inside::enter(handoff, isolation)?;
         // Out of the caller's session, whose priority can be set by the name of any process that is in it.
@@ -138,6 +165,16 @@ fn run(handoff: &Handoff, control: &Inner) -> Result<i32, Failure> {
             *slot = Some(inside::stream(handoff, stream));
         }
     }
+    let fitted = header.container.as_ref().map(|container| fit(handoff, container)).transpose();
+    let fitted = match fitted {
+        Ok(fitted) => fitted,
+        Err(error) => {
+            control.report_more(Report::Unfit, &Refusal::of(&error)).at(Step::Handle)?;
+            return Ok(FAILED);
+        }
+    };
+    let handoff = fitted.as_ref().unwrap_or(handoff);
+    let header = &handoff.header;
     sys::fd::cloexec_all().at(Step::Descriptors)?;
     sys::signals::block_only(WATCHED).at(Step::Signals)?;
     let signals = Arrivals::of(WATCHED).at(Step::Signals)?;
@@ -172,12 +209,13 @@ fn run(handoff: &Handoff, control: &Inner) -> Result<i32, Failure> {
         signals,
         target,
         shared_session,
+        apart: header.container.is_some(),
         cpu_time: header.rlimits.cpu_time(),
         seen: Vec::new(),
         stopped: false,
         urgent: false,
     };
-    watch.until_the_end(&mut || {
+    watch.until_the_end(&early, &mut || {
         if let Some((wanted, file)) = left.take() {
             left::look(wanted, file, &handoff.writable);
         }
@@ -257,6 +295,9 @@ fn prepare(handoff: &Handoff, way: &Way) -> Result<(), Failure> {
         confined::load(confine, way.asks).at(Step::Filter)?;
         return header.rlimits.apply().at(Step::Limits);
     }
+    if let Some(container) = &header.container {
+        super::rlimits::inherit(&container.rlimits);
+    }
     let Some(isolation) = &header.isolation else {
         // Nothing else ends it when this process is killed together with the outer stage.
         sys::process::end_with_parent().at(Step::Signals)?;
@@ -301,12 +342,15 @@ fn outcome_of_start(outcome: OwnedFd) -> Result<Option<i32>, Failure> {
 }
 
 /// Waiting for the target and passing signals on.
+#[allow(clippy::struct_excessive_bools, reason = "facts that have nothing to do with each other")]
 struct Watch<'a> {
     control: &'a Inner,
     clerk: Option<Clerk<'a>>,
     signals: Arrivals,
     target: Pid,
     shared_session: bool,
+    /// Whether somebody else than the outer stage hears what was used.
+    apart: bool,
     /// What each process may use, in seconds.
     cpu_time: Option<u64>,
     /// Signals that reached this process because they were sent to the whole process group, the target included.
@@ -317,12 +361,21 @@ struct Watch<'a> {
 }
 
 impl Watch<'_> {
-    /// `look` is called once the target has ended, while everything is still there.
-    fn until_the_end(mut self, look: &mut dyn FnMut()) -> Result<i32, Failure> {
+    /// `early` are signals that were to be passed on before there was a target; `look` is called once it has ended, while
+    /// everything is still there.
+    fn until_the_end(mut self, early: &[i32], look: &mut dyn FnMut()) -> Result<i32, Failure> {
+        for number in early {
+            self.pass_on(*number);
+        }
         let mut continued = false;
         loop {
             if let Some(end) = self.reap()? {
                 look();
+                if self.apart {
+                    // Whoever takes this process in is not the outer stage.
+                    self.end_the_rest();
+                    let _told = self.control.report_more(Report::Used, &Used::now());
+                }
                 let _told = self.control.report(end, None);
                 self.end_the_rest();
                 return Ok(0);

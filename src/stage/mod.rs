@@ -12,7 +12,14 @@ pub mod confined;
 #[cfg(target_os = "macos")]
 #[path = "confined/macos.rs"]
 pub mod confined;
+pub mod contained;
 pub mod control;
+#[cfg(target_os = "linux")]
+#[path = "door/linux.rs"]
+pub mod door;
+#[cfg(target_os = "macos")]
+#[path = "door/macos.rs"]
+pub mod door;
 pub mod handoff;
 mod held;
 pub mod inner;

@@ -2,10 +2,13 @@
 
 use std::fmt;
 use std::io;
+use std::time::Duration;
 
+use super::account::Usage;
 use super::cgroup::Wants;
 use super::control::Step;
 use crate::diagnose::NESTED;
+use crate::error::{Error, Kind};
 use crate::exit::Status;
 use crate::sys::process::describe;
 
@@ -16,6 +19,8 @@ pub enum Outcome {
     Ended(Status),
     /// Everything was ready, but the target could not be executed: error number.
     NotExecuted(i32),
+    /// There is no such target where it was looked for inside, or it cannot be executed.
+    Unfit(Error),
     /// The backend failed before the target started; another one may be tried.
     NotStarted(Reason),
 }
@@ -80,5 +85,54 @@ impl From<io::Error> for Reason {
 impl From<nix::errno::Errno> for Reason {
     fn from(errno: nix::errno::Errno) -> Self {
         io::Error::from(errno).into()
+    }
+}
+
+/// What follows a report that the target cannot be started: its kind, what is wrong, and what would help.
+#[derive(Debug)]
+pub struct Refusal;
+
+impl Refusal {
+    /// As it is sent.
+    #[must_use]
+    pub fn of(error: &Error) -> Vec<u8> {
+        let kind = if error.kind() == Kind::NotFound { "not-found" } else { "not-executable" };
+        let texts = [kind.to_owned(), error.to_string()].into_iter().chain(error.hints().iter().cloned());
+        texts.flat_map(|text| [text.into_bytes(), vec![0]].concat()).collect()
+    }
+
+    /// As it was sent; `None` when it is no such thing.
+    #[must_use]
+    pub fn read(bytes: &[u8]) -> Option<Error> {
+        let mut texts = bytes.strip_suffix(b"\0")?.split(|byte| *byte == 0).map(String::from_utf8_lossy);
+        let kind = match &*texts.next()? {
+            "not-found" => Kind::NotFound,
+            "not-executable" => Kind::NotExecutable,
+            _ => return None,
+        };
+        let error = Error::text(kind, texts.next()?);
+        Some(texts.fold(error, Error::hint))
+    }
+}
+
+/// What follows a report about what was used: three numbers.
+#[derive(Debug)]
+pub struct Used;
+
+impl Used {
+    /// Of all that this process has taken in, as it is sent.
+    #[must_use]
+    pub fn now() -> Vec<u8> {
+        let Usage { user, system, max_rss_kib } = crate::sys::process::usage_of_children();
+        format!("{} {} {max_rss_kib}", user.as_micros(), system.as_micros()).into_bytes()
+    }
+
+    /// As it was sent.
+    #[must_use]
+    pub fn read(bytes: &[u8]) -> Option<Usage> {
+        let mut numbers = str::from_utf8(bytes).ok()?.split(' ').map(|word| word.parse::<u64>().ok());
+        let mut next = || numbers.next().flatten();
+        let (user, system) = (Duration::from_micros(next()?), Duration::from_micros(next()?));
+        Some(Usage { user, system, max_rss_kib: next()? })
     }
 }

@@ -3,9 +3,9 @@
 use std::ffi::{CString, OsString};
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
 use nix::sys::signal::Signal;
@@ -15,8 +15,11 @@ use nix::unistd::Pid;
 use super::account::Account;
 use super::cgroup::{Group, Wants};
 use super::confined::{self, Confine};
+use super::contained::Container;
 use super::control::{self, FORWARDED, Inner, Report, Step, WATCHED};
+use super::door::{self, Keeper, Removal};
 use super::handoff::{self, Errand, Handoff, Header, MARKER};
+use super::inside::{self, Isolation};
 use super::left::Listener;
 use super::outcome::{Outcome, Reason};
 use super::output::{Output, Wish};
@@ -27,7 +30,8 @@ use super::strace::Strace;
 use super::supervise::{self, Messages, Purpose, Started};
 use super::terminal::Terminal;
 use super::trial::Trial;
-use super::{inside, mend, planted, strays, traces};
+use super::{mend, planted, strays, traces};
+use crate::backend::container;
 use crate::host::Host;
 use crate::launch::{self, Command, Launch, Word};
 use crate::plan::Plan;
@@ -113,15 +117,11 @@ fn start(
         Mode::Run(wish) => Output::install(plan, wish, &mut streams.0)?,
         Mode::Rehearse | Mode::Try(_) => None,
     };
-    let trials = match mode {
-        Mode::Try(trials) => trials,
-        Mode::Run(_) | Mode::Rehearse => &[],
-    };
-    // With nothing to try there must not be a target either.
-    let purpose = match mode {
-        Mode::Run(_) => Purpose::Target,
-        Mode::Try(trials) if !trials.is_empty() => Purpose::Trial,
-        Mode::Rehearse | Mode::Try(_) => Purpose::Rehearsal,
+    let (purpose, trials) = match mode {
+        Mode::Run(_) => (Purpose::Target, &[][..]),
+        Mode::Try(trials) if !trials.is_empty() => (Purpose::Trial, trials),
+        // With nothing to try there must not be a target either.
+        Mode::Rehearse | Mode::Try(_) => (Purpose::Rehearsal, &[][..]),
     };
     let messages = sys::fd::scratch(c"messages")?;
     let group = group(plan)?;
@@ -135,6 +135,7 @@ fn start(
     let mut keep = plan.keep_fds.clone();
     keep.extend(strace.as_ref().map(Strace::number));
     let left = Listener::start(plan)?;
+    let (isolation, confine) = walls(plan, launch)?;
     let header = Header {
         nonce: nonce()?,
         control: inner.as_fd().as_raw_fd(),
@@ -142,18 +143,9 @@ fn start(
         keep: keep.clone(),
         inherited: host.inherited,
         new_session: plan.new_session,
-        isolation: match launch {
-            Launch::Program(_) => {
-                Some(inside::isolation(plan).map_err(|error| Reason::of("read /proc/self/ns", &error))?)
-            }
-            Launch::Confined(_) | Launch::InProcess => None,
-        },
-        confine: match launch {
-            Launch::Confined(confinement) => {
-                Some(Confine::of(plan, confinement).map_err(|error| Reason::of("confine", &error))?)
-            }
-            Launch::Program(_) | Launch::InProcess => None,
-        },
+        isolation,
+        confine,
+        container: Container::of(plan),
         by_shell: plan.target.script_without_shebang && strace.is_none(),
         rlimits: Rlimits::of(plan),
         rehearsal: purpose == Purpose::Rehearsal,
@@ -171,9 +163,19 @@ fn start(
         trials: trials.iter().map(|trial| trial.file).collect(),
     };
     let file = handoff::write(&header, plan, &errand)?;
+    let mut keeper = None;
     let launcher = match launch {
+        Launch::Program(command) if command.door.is_some() => {
+            let own = [inner.as_fd().as_raw_fd(), file.as_raw_fd()].into_iter();
+            let given = streams.numbers().into_iter().flatten().chain(left.as_ref().map(Listener::number));
+            let gifts: Vec<_> = own.chain(given).chain(keep.iter().copied()).collect();
+            let (launcher, at_door) = by_door(command, host, &header.nonce, &gifts, messages.as_fd())?;
+            drop((inner, file, streams));
+            keeper = Some(at_door);
+            launcher
+        }
         Launch::Program(command) => {
-            let mut passed = Passed { files: Vec::new(), private };
+            let mut passed = Passed { private, ..Passed::default() };
             let marker = format!("{MARKER}={} {}", file.as_raw_fd(), header.nonce);
             let prepared = Prepared::new(command, &marker, group.as_ref(), &mut passed)?;
             passed.files.extend([file, inner.into()]);
@@ -206,9 +208,64 @@ fn start(
         output,
         group,
         trace: strace.map(|strace| strace.listen(plan)),
+        keeper,
         purpose,
     };
     Ok((started, left))
+}
+
+/// What has to hold inside, and what the target does to itself: a launch has one of them, or none.
+fn walls(plan: &Plan, launch: &Launch) -> Result<(Option<Isolation>, Option<Confine>), Reason> {
+    match launch {
+        Launch::Program(_) => {
+            let isolation = inside::isolation(plan).map_err(|error| Reason::of("read /proc/self/ns", &error))?;
+            Ok((Some(isolation), None))
+        }
+        Launch::Confined(confinement) => {
+            let confine = Confine::of(plan, confinement).map_err(|error| Reason::of("confine", &error))?;
+            Ok((None, Some(confine)))
+        }
+        Launch::InProcess => Ok((None, None)),
+    }
+}
+
+/// Starts a launcher that passes no descriptor on, and a process that hands `gifts` to the inner stage, in this order.
+fn by_door(
+    command: &Command,
+    host: &Host,
+    secret: &str,
+    gifts: &[RawFd],
+    messages: BorrowedFd,
+) -> Result<(Pid, Keeper), Reason> {
+    let engine = command.program.file_name().unwrap_or_default().to_string_lossy();
+    for left in door::abandoned(host, &engine) {
+        let mut passed = Passed::of(left.path());
+        left.clear(&removal(command, &mut passed)?);
+    }
+    let failed = |error: io::Error| Reason::of("make a directory for the run", &error);
+    let place = door::choose(host, &engine).map_err(failed)?;
+    let marker = format!("{MARKER}={} {secret}", container::socket().display());
+    let mut passed = Passed::of(&place);
+    let prepared = Prepared::new(command, &marker, None, &mut passed)?;
+    let removal = removal(command, &mut passed)?;
+    let keeper = Keeper::start(place, secret, gifts, removal).map_err(failed)?;
+    // What the engine leaves running serves others as well, and is not ours to take in.
+    door::leave_orphans(true)?;
+    match sys::process::fork(|| prepared.execute(&passed, &[], None, messages)) {
+        Ok(launcher) => Ok((launcher, keeper)),
+        Err(errno) => {
+            keeper.end(true);
+            Err(errno.into())
+        }
+    }
+}
+
+/// How the program of `command` removes what it may leave.
+fn removal(command: &Command, passed: &mut Passed) -> io::Result<Removal> {
+    let door = command.door.iter().flat_map(|door| &door.removal);
+    let arguments = door.map(|word| render(word, passed)).collect::<io::Result<_>>()?;
+    let environment = command.door.as_ref().map(|door| door.environment.clone()).unwrap_or_default();
+    Ok(Removal { program: command.program.clone(), arguments, environment })
 }
 
 /// Starts the inner stage in a copy of this process, which lets go of `ours`, in `group`; with `scratch` under a warden.
@@ -300,11 +357,22 @@ impl Streams {
 }
 
 /// What the launcher program is given.
+#[derive(Default)]
 struct Passed<'a> {
     /// Descriptors that it inherits.
     files: Vec<OwnedFd>,
     /// The directory of the run, where it has one on the host.
     private: Option<&'a Private>,
+    /// The directory of a container's door, and its name.
+    place: Option<(PathBuf, OsString)>,
+}
+
+impl Passed<'_> {
+    /// Nothing so far, for a run whose door is in this directory.
+    fn of(place: &Path) -> Self {
+        let name = place.file_name().unwrap_or_default().to_owned();
+        Self { place: Some((place.to_owned(), name)), ..Self::default() }
+    }
 }
 
 /// A launcher program with its strings made, so that nothing is built between fork and exec.
@@ -324,11 +392,16 @@ impl Prepared {
         }
         let options = sys::fd::sealed(c"options", &list)?;
         let number = options.as_raw_fd();
-        passed.files.push(options);
+        if command.door.is_none() {
+            passed.files.push(options);
+        }
         let mut argv = vec![c_string(command.program.as_os_str())?];
         let mut program = argv[0].clone();
         // Pruned to nothing else: what a launcher is started with can be read in /proc by the target.
         let mut environment = vec![c_string(marker.as_ref())?];
+        for (name, value) in command.door.iter().flat_map(|door| &door.environment) {
+            environment.push(c_string(&[name.as_os_str(), value].join("=".as_ref()))?);
+        }
         if let Some((starter, words, variables)) = group.and_then(Group::prefix) {
             program = c_string(starter.as_os_str())?;
             argv.splice(0..0, [program.clone()]);
@@ -356,7 +429,7 @@ impl Prepared {
         passed: &Passed,
         keep: &[RawFd],
         group: Option<&Group>,
-        messages: std::os::fd::BorrowedFd,
+        messages: BorrowedFd,
     ) -> std::convert::Infallible {
         let (what, reason) = self.become_launcher(passed, keep, group, messages);
         let text = sys::process::reason(reason.raw_os_error().unwrap_or(0));
@@ -369,12 +442,16 @@ impl Prepared {
         passed: &Passed,
         keep: &[RawFd],
         group: Option<&Group>,
-        messages: std::os::fd::BorrowedFd,
+        messages: BorrowedFd,
     ) -> (&'static str, io::Error) {
         let prepared = || -> io::Result<()> {
             // First, so that what goes wrong from here on is read as the launcher's words.
             sys::fd::place(messages, 2)?;
             sys::fd::silence(&[0, 1])?;
+            if passed.place.is_some() {
+                // An engine's program listens to the terminal whatever was ignored when it started.
+                nix::unistd::setsid()?;
+            }
             group.map_or(Ok(()), Group::enter)?;
             for fd in passed.files.iter().map(AsRawFd::as_raw_fd).chain(keep.iter().copied()) {
                 sys::fd::set_cloexec(fd, false)?;
@@ -401,6 +478,14 @@ fn render(word: &Word, passed: &mut Passed) -> io::Result<OsString> {
         Word::Private(text) => {
             let private = passed.private.ok_or_else(|| io::Error::other("a profile without a directory for it"))?;
             return private.file("profile", text).map(PathBuf::into_os_string);
+        }
+        Word::Scratch { before, name, after } => {
+            let (place, _) = passed.place.as_ref().ok_or_else(|| io::Error::other("a run without a directory"))?;
+            return Ok([before.as_os_str(), place.join(name).as_os_str(), after].join("".as_ref()));
+        }
+        Word::Run(before) => {
+            let (_, name) = passed.place.as_ref().ok_or_else(|| io::Error::other("a run without a name"))?;
+            return Ok([before.as_os_str(), name].join("".as_ref()));
         }
     };
     let opened = match file {
@@ -435,8 +520,9 @@ mod tests {
             program: "/usr/bin/sandbox-exec".into(),
             arguments: vec!["-f".into(), Word::Private("(version 1)\n".into()), "/opt/sandbox-run".into()],
             options: Vec::new(),
+            door: None,
         };
-        let mut passed = Passed { files: Vec::new(), private: Some(&private) };
+        let mut passed = Passed { private: Some(&private), ..Passed::default() };
         let prepared = Prepared::new(&command, "SANDBOX_RUN_STAGE=9 nonce", None, &mut passed).unwrap();
         let text = |text: &CString| text.to_str().unwrap().to_owned();
         let profile = root.join("profile");
@@ -450,7 +536,7 @@ mod tests {
         drop(private);
         assert_eq!(std::fs::read_dir(above.path()).unwrap().count(), 0);
         // Without a directory there is nobody to remove it.
-        let mut passed = Passed { files: Vec::new(), private: None };
+        let mut passed = Passed::default();
         assert!(Prepared::new(&command, "", None, &mut passed).is_err());
     }
 }

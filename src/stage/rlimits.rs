@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::plan::Plan;
 use crate::sys;
+use crate::sys::process::INHERITED;
 
 /// Processes of ours that the kernel counts with the target's: process 1.
 const OWN_PROCESSES: u64 = 1;
@@ -63,6 +64,25 @@ impl Rlimits {
             }
         }
         Ok(())
+    }
+}
+
+/// All limits of this process that a container would not have: number, soft, hard.
+#[must_use]
+pub fn inherited() -> Vec<(u32, u64, u64)> {
+    let read = |resource: &Resource| {
+        let (soft, hard) = getrlimit(*resource).ok()?;
+        Some((*resource as u32, soft, hard))
+    };
+    INHERITED.iter().filter_map(read).collect()
+}
+
+/// Sets what was inherited, as far as that takes something away.
+pub fn inherit(limits: &[(u32, u64, u64)]) {
+    for (number, soft, hard) in limits {
+        let resource = INHERITED.iter().find(|resource| **resource as u32 == *number);
+        // A limit that cannot be set is one that this process has as low already.
+        let _set = resource.map(|resource| set(*resource, *soft, *hard));
     }
 }
 

@@ -19,13 +19,15 @@ use limits::{Cpu, Waker};
 
 use super::account::{Account, End, Usage};
 use super::cgroup::Group;
-use super::control::{Message, Outer, Report};
-use super::outcome::{Outcome, Reason};
+use super::control::{GO_ON, Message, Outer, Report};
+use super::door::Keeper;
+use super::outcome::{Outcome, Reason, Refusal, Used};
 use super::output::Output;
 use super::strace::Listener;
 use super::terminal::Terminal;
 use super::traces;
 use crate::backend::{Backend, seatbelt};
+use crate::diagnose;
 use crate::exit::Status;
 use crate::host::Host;
 use crate::plan::Plan;
@@ -37,8 +39,14 @@ use crate::sys::signals::{Arrivals, Signals};
 /// How long a launcher may take until the target runs. Ample: a start takes milliseconds, and hundreds at once seconds.
 const SETUP: Duration = Duration::from_secs(10);
 
+/// The same for an engine, which unpacks an image where it has to.
+const SETUP_BY_ENGINE: Duration = Duration::from_mins(1);
+
 /// How long to wait for the launcher once everything inside is dead.
 const TEARDOWN: Duration = Duration::from_secs(5);
+
+/// The same for an engine, which removes the container.
+const TEARDOWN_BY_ENGINE: Duration = Duration::from_secs(30);
 
 /// How long process 1 of a sandbox has for ending all others and taking them in, before it is killed itself.
 const MERCY: Duration = Duration::from_millis(250);
@@ -86,6 +94,8 @@ pub struct Started {
     pub group: Option<Group>,
     /// What is read of the tracer.
     pub trace: Option<Listener>,
+    /// The process at the door of a container.
+    pub(super) keeper: Option<Keeper>,
     /// What it is for.
     pub purpose: Purpose,
 }
@@ -121,7 +131,8 @@ impl Messages {
 /// Watches until the target has ended and nothing of the run is left.
 #[must_use]
 pub fn watch(plan: &Plan, host: &Host, started: Started, terminal: Option<Terminal>) -> (Outcome, Account) {
-    let Started { launcher, control, signals, messages, output, group, trace, purpose } = started;
+    let Started { launcher, control, signals, messages, output, group, trace, keeper, purpose } = started;
+    let contained = keeper.is_some();
     let mut watch = Watch {
         plan,
         host,
@@ -132,6 +143,7 @@ pub fn watch(plan: &Plan, host: &Host, started: Started, terminal: Option<Termin
         output,
         group,
         trace,
+        keeper,
         purpose,
         init: None,
         phase: Phase::Starting,
@@ -141,7 +153,7 @@ pub fn watch(plan: &Plan, host: &Host, started: Started, terminal: Option<Termin
         passed_on: Signals::NONE,
         terminated_at: None,
         mercy: None,
-        deadline: Some(Instant::now() + SETUP),
+        deadline: Some(Instant::now() + if contained { SETUP_BY_ENGINE } else { SETUP }),
         limit_at: None,
         cpu: None,
         started_at: None,
@@ -162,6 +174,7 @@ pub fn watch(plan: &Plan, host: &Host, started: Started, terminal: Option<Termin
         }
     };
     watch.bury();
+    watch.leave_door();
     watch.drain();
     if watch.account.ended_by.is_none() && watch.was_ended_for_memory() {
         watch.account.ended_by = Some(Limit::Memory);
@@ -198,6 +211,7 @@ struct Watch<'a> {
     output: Option<Output>,
     group: Option<Group>,
     trace: Option<Listener>,
+    keeper: Option<Keeper>,
     purpose: Purpose,
     /// Process 1 of the sandbox, or the inner stage where there is none.
     init: Option<PidFd>,
@@ -331,7 +345,7 @@ impl Watch<'_> {
 
     fn take_report(&mut self) -> io::Result<()> {
         let Some(control) = &self.control else { return Ok(()) };
-        let Some(Message { report, handle, sender }) = control.receive()? else {
+        let Some(Message { report, handle, more, sender }) = control.receive()? else {
             self.control = None;
             return Ok(());
         };
@@ -341,8 +355,11 @@ impl Watch<'_> {
         match report {
             Report::Alive => {
                 self.init = PidFd::of_message(handle, self.launcher);
-                if let Some(Err(error)) = self.group.as_mut().map(|group| group.joined(self.launcher)) {
+                let first = if self.keeper.is_some() { Pid::from_raw(sender) } else { self.launcher };
+                if let Some(Err(error)) = self.group.as_mut().map(|group| group.joined(first)) {
                     self.last = Some(self.refuse_without_group(&error));
+                } else if let (Some(control), true) = (&self.control, self.keeper.is_some()) {
+                    control.signal(GO_ON)?;
                 }
                 // All mounts are made.
                 traces::clear(self.plan);
@@ -376,6 +393,12 @@ impl Watch<'_> {
                 self.account = Account::default();
                 self.last = Some(Outcome::NotExecuted(errno));
             }
+            Report::Unfit => {
+                let refusal = Refusal::read(&more);
+                let refusal = refusal.ok_or_else(|| io::Error::other("a refusal without a reason"))?;
+                self.last = Some(Outcome::Unfit(refusal));
+            }
+            Report::Used => self.usage.add(Used::read(&more).unwrap_or_default()),
             Report::Tried(act, answer) => self.account.tried.push((act, answer)),
             Report::Started if self.purpose == Purpose::Trial => self.phase = Phase::Running,
             Report::Started => {
@@ -432,7 +455,9 @@ impl Watch<'_> {
             Report::Target(_) => self.committed && self.started_at.is_none(),
             Report::Tried(..) => self.purpose == Purpose::Trial && self.started_at.is_some() && !self.is_running(),
             Report::NotExecuted(_) | Report::Started => self.started_at.is_some() && !self.is_running(),
-            Report::Spent
+            Report::Unfit => self.keeper.is_some() && self.init.is_some() && !self.committed,
+            Report::Used
+            | Report::Spent
             | Report::Stopped
             | Report::Continued
             | Report::Resumed
@@ -535,7 +560,10 @@ impl Watch<'_> {
     }
 
     fn why_not_started(&mut self) -> Reason {
-        let said = self.messages.text();
+        let mut said = self.messages.text();
+        if self.keeper.is_some() {
+            said = diagnose::said_by_engine(&said);
+        }
         Reason { step: None, text: "it ended before it started the command".into(), said, hung: false, group: false }
     }
 }

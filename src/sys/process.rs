@@ -15,7 +15,8 @@ use nix::sys::signal::{Signal, killpg};
 use nix::unistd::{ForkResult, Pid};
 
 pub use super::system::process::{
-    adopt_orphans, children, end_session, end_with_parent, groups, image, limit_processes, own_time, soft_cpu_limit,
+    INHERITED, adopt_orphans, children, end_session, end_with_parent, groups, image, limit_processes, own_time,
+    soft_cpu_limit,
 };
 use super::system::process::{children_of_process, kibibytes};
 #[cfg(target_os = "linux")]
@@ -112,6 +113,32 @@ pub fn c_string(text: &std::ffi::OsStr) -> Option<CString> {
     CString::new(text.as_bytes()).ok()
 }
 
+/// The mask for the modes of new files. Asked by setting it, since the kernel has no other way that is always there.
+#[must_use]
+#[allow(clippy::useless_conversion, reason = "macOS has a narrower type")]
+pub fn umask() -> u32 {
+    let mask = nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(0o77));
+    nix::sys::stat::umask(mask);
+    mask.bits().into()
+}
+
+/// Sets the mask for the modes of new files.
+#[allow(clippy::useless_conversion, clippy::unnecessary_fallible_conversions, reason = "macOS has a narrower type")]
+pub fn set_umask(mask: u32) {
+    nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(mask.try_into().unwrap_or(0o77)));
+}
+
+/// What the process and all that it has waited for have used.
+#[must_use]
+pub fn usage_of_children() -> Usage {
+    use nix::sys::resource::{UsageWho, getrusage};
+    let Ok(usage) = getrusage(UsageWho::RUSAGE_CHILDREN) else { return Usage::default() };
+    let time = |time: nix::sys::time::TimeVal| {
+        Duration::from_secs(u64::try_from(time.tv_sec()).unwrap_or(0))
+            + Duration::from_micros(u64::try_from(time.tv_usec()).unwrap_or(0))
+    };
+    Usage { user: time(usage.user_time()), system: time(usage.system_time()), max_rss_kib: kibibytes(usage.max_rss()) }
+}
 /// Text for an error number, lower case as in our messages, and the same whichever C library is used.
 #[must_use]
 pub fn reason(errno: i32) -> String {

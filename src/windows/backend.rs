@@ -11,7 +11,7 @@ impl Backend {
         match self {
             // The same job, without its restrictions.
             Self::JobObject | Self::None => jobobject::strength(protection),
-            Self::Bwrap | Self::Landlock | Self::Seatbelt => Strength::Absent,
+            Self::Bwrap | Self::Landlock | Self::Seatbelt | Self::Container(_) => Strength::Absent,
         }
     }
 }

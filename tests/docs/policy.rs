@@ -62,6 +62,7 @@ const DESCRIPTION: &[&str] = &[
 /// Options that decide about the policy, each as it is typed, the key that says the same, and what that key is then.
 const OPTIONS: &[(&str, &[&str], &str, &str)] = &[
     ("--backend LIST", &["--backend", "bwrap,none"], "backend_type", r#""bwrap,none""#),
+    ("--image NAME", &["--image", "debian:12"], "image", r#""debian:12""#),
     ("--allow-gap LIST", &["--allow-gap", "sockets"], "allow_gaps", r#"["sockets"]"#),
     ("--profile NAME", &[], "extends", ""),
     ("--read PATH", &["--read", "/usr"], "read_roots", r#"["/usr"]"#),
@@ -316,6 +317,8 @@ const BACKEND_ALIASES: &[&str] = &[
     "sandbox-exec",
     "sandbox_exec",
     "darwin_seatbelt",
+    "podman",
+    "docker",
     "windows_jobobject",
     "native",
     "direct",
@@ -337,6 +340,7 @@ fn property(field: &Field) -> Value {
         Kind::Duration => json!({ "type": "string", "pattern": "^([0-9]+|[0-9]*[.][0-9]+)(ms|s|m|h)$" }),
         Kind::Seconds => json!({ "type": "string", "pattern": WHOLE_SECONDS, "not": { "pattern": "^[0.]*[a-z]+$" } }),
         Kind::Path => text(),
+        Kind::Image => json!({ "type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._/:@+-]*$" }),
         Kind::Paths => list(text()),
         Kind::Profiles => list(json!({ "type": "string", "pattern": "^[a-z0-9][a-z0-9._-]*$" })),
         Kind::VariableNames => list(json!({ "type": "string", "pattern": format!("^{name}$"), "not": internal })),

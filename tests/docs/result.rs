@@ -83,7 +83,7 @@ fn property(field: &str, meaning: &str) -> Value {
         "version" => json!({ "const": VERSION }),
         "status" => json!({ "enum": words(STATUSES) }),
         "reason" => or_null(words(REASONS)),
-        "backend" => or_null(Backend::ALL.map(|backend| json!(backend.word())).to_vec()),
+        "backend" => or_null(Backend::NAMED.map(|backend| json!(backend.word())).to_vec()),
         "exit_code" => json!({ "type": ["integer", "null"], "minimum": i32::MIN, "maximum": i32::MAX }),
         "signal" => json!({ "type": ["integer", "null"], "minimum": 1, "maximum": 64 }),
         "pid" => json!({ "type": ["integer", "null"], "minimum": 1 }),

@@ -208,6 +208,25 @@ fn values_with_other_units() {
 }
 
 #[test]
+fn empty_paths() {
+    for name in [
+        "read",
+        "read-try",
+        "write",
+        "write-try",
+        "mask",
+        "protect",
+        "workdir",
+        "deny-socket",
+        "allow-socket",
+        "env-file",
+    ] {
+        let (option, reason) = (format!("--{name}"), format!("option '--{name}': '' is not a path"));
+        check_refusals(&[(&[&option, "", "true"], &reason, ""), (&[&format!("{option}="), "true"], &reason, "")]);
+    }
+}
+
+#[test]
 fn bad_values() {
     let size = "is not a size (a whole number of bytes, or with K, M, G, T, KiB, MiB, GiB, TiB)";
     let duration = "is not a duration (one number and one unit of ms, s, m, h; seconds without)";
@@ -218,6 +237,7 @@ fn bad_values() {
     let files = "is less than 16, the fewest that a program can be started with";
     let whole = "is not a whole number of seconds, in which processor time is counted";
     let large = "is more than 63 bits of bytes";
+    let backends = "is not one of auto, bwrap, landlock, seatbelt, container, jobobject, none";
     for (option, value, reason) in [
         ("--net", "maybe", "'maybe' is not one of off, host"),
         ("--net", "", "'' is not one of off, host"),
@@ -225,8 +245,8 @@ fn bad_values() {
         ("--new-session", "yes", "'yes' is not one of auto, always, never"),
         ("--log-format", "xml", "'xml' is not one of text, json"),
         ("--completions", "nosuch", "'nosuch' is not one of bash, zsh, fish, elvish, powershell"),
-        ("--backend", "docker", "'docker' is not one of auto, bwrap, landlock, seatbelt, jobobject, none"),
-        ("--backend", "bwrap,nosuch", "'nosuch' is not one of auto, bwrap, landlock, seatbelt, jobobject, none"),
+        ("--backend", "dockr", &format!("'dockr' {backends}")),
+        ("--backend", "bwrap,nosuch", &format!("'nosuch' {backends}")),
         ("--backend", "bwrap,", "'bwrap,' has an empty entry"),
         ("--backend", "", "'' has an empty entry"),
         ("--allow-gap", "nets", &format!("'nets' is not one of {gaps}")),
@@ -281,16 +301,6 @@ fn bad_values() {
         ("--keep-fd", "+3", "'+3' is not the number of a descriptor"),
         ("--keep-fd", "", "'' is not the number of a descriptor"),
         ("--keep-fd", "9999999999", "'9999999999' is not the number of a descriptor"),
-        ("--read", "", "'' is not a path"),
-        ("--read-try", "", "'' is not a path"),
-        ("--write", "", "'' is not a path"),
-        ("--write-try", "", "'' is not a path"),
-        ("--mask", "", "'' is not a path"),
-        ("--protect", "", "'' is not a path"),
-        ("--workdir", "", "'' is not a path"),
-        ("--deny-socket", "", "'' is not a path"),
-        ("--allow-socket", "", "'' is not a path"),
-        ("--env-file", "", "'' is not a path"),
     ] {
         let reason = format!("option '{option}': {reason}");
         check_refusals(&[

@@ -20,7 +20,7 @@ use crate::policy::env::{EnvName, EnvRule, os_string};
 use crate::policy::hidden::{self, Overflow};
 use crate::policy::limits::{Floor, Limits, OutputOverflow};
 use crate::policy::units::{BadUnit, Size, Span};
-use crate::policy::{NewSession, Protection};
+use crate::policy::{ImageName, NewSession, Protection};
 
 /// The words of `new_session`.
 pub(in crate::config) const SESSIONS: [(&str, NewSession); 3] =
@@ -46,6 +46,15 @@ impl Word for String {
 
     fn read(text: &[u8]) -> Result<Self, String> {
         unicode(text).map(str::to_owned)
+    }
+}
+
+impl Word for ImageName {
+    const ONE: &'static str = "the name of an image";
+
+    fn read(text: &[u8]) -> Result<Self, String> {
+        let text = unicode(text)?;
+        Self::parse(text).map_err(|reason| format!("{} {reason}", quoted(text)))
     }
 }
 

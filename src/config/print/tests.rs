@@ -14,7 +14,7 @@ use crate::config::layer::{Layer, Set, merge};
 use crate::policy::hidden::{Names, Others, Overflow, Shown};
 use crate::policy::limits::OutputOverflow;
 use crate::policy::units::Size;
-use crate::policy::{Access, EnvEntry, Grant, Missing, Network, NewSession, Protection};
+use crate::policy::{Access, EnvEntry, Grant, ImageName, Missing, Network, NewSession, Protection};
 
 /// Bytes without NUL: text, text that needs quotes, bytes that are no text, and what looks encoded.
 fn bytes() -> impl Strategy<Value = Vec<u8>> {
@@ -160,6 +160,7 @@ prop_compose! {
     fn policy()(
         lists in lists().boxed(),
         backends in set(select(vec![vec![Backend::Bwrap], vec![Backend::None], vec![Backend::Bwrap, Backend::None]])),
+        image in set(select(vec!["debian:12", "a/b@sha256:0"]).prop_map(|name| ImageName::parse(name).unwrap())),
         tmp_size in set(sizes(4096)),
         workdir in set(path()),
         network in set(select(vec![Network::Off, Network::Host])),
@@ -172,7 +173,7 @@ prop_compose! {
     ) -> Policy {
         let (hidden_shown, hidden_max_entries, hidden_overflow, hidden_recursive) = hidden;
         merge([Layer {
-            backends, tmp_size, workdir, network, env_defaults, keep_jobserver, new_session, kill_after, hidden_shown,
+            backends, image, tmp_size, workdir, network, env_defaults, keep_jobserver, new_session, kill_after, hidden_shown,
             hidden_max_entries, hidden_overflow, hidden_recursive, ..lists.under(limits)
         }])
     }

@@ -21,9 +21,11 @@ fn readable(path: &Path) -> bool {
 }
 
 impl Builder<'_> {
-    /// What is there without anybody asking.
-    pub fn defaults(&mut self) -> Result<()> {
-        self.system();
+    /// What is there without anybody asking; in an image, what that does not have.
+    pub fn defaults(&mut self, in_image: bool) -> Result<()> {
+        if !in_image {
+            self.system();
+        }
         let places = self.secrets.places();
         self.start_directory(&places)?;
         self.home();
@@ -31,14 +33,15 @@ impl Builder<'_> {
         for (at, own) in [("/proc", Own::Proc), ("/dev", Own::Dev), ("/dev/shm", Own::Shared), ("/tmp", Own::Shared)] {
             self.view.add(Path::new(at), Rule::Own(own), FileKind::Directory);
         }
+        // An engine has seen to these.
         let machine = if nix::unistd::getuid().is_root() { base::MACHINE } else { &[] };
-        for path in machine.iter().chain(base::WATCHED).map(Path::new) {
+        for path in machine.iter().chain(base::WATCHED).map(Path::new).filter(|_| !in_image) {
             if let Ok(metadata) = std::fs::symlink_metadata(path) {
                 let rule = Rule::System { from: path.to_owned(), small: false };
                 self.view.add(path, rule, FileKind::of(&metadata));
             }
         }
-        for path in base::CALLERS.iter().map(Path::new) {
+        for path in base::CALLERS.iter().map(Path::new).filter(|_| !in_image) {
             if std::fs::symlink_metadata(path).is_ok() {
                 self.view.add(path, Rule::Own(Own::Nothing), FileKind::File);
             }
@@ -177,8 +180,8 @@ impl Builder<'_> {
             }
             // And no other one.
             Backend::Seatbelt => self.view.add(device, Rule::Write, FileKind::File),
-            // What can be opened below /dev is a short list, and none has no rules.
-            Backend::Landlock | Backend::JobObject | Backend::None => {}
+            // What can be opened below /dev is a short list, a container has a session of its own, and none has no rules.
+            Backend::Landlock | Backend::Container(_) | Backend::JobObject | Backend::None => {}
         }
     }
 }

@@ -220,6 +220,7 @@ impl Builder<'_> {
                 )));
             }
         }
+        self.view.remember_protect(&end);
         if self.view.writable(&end) {
             self.view.add(&end, Rule::Protect, kind);
         } else {

@@ -3,6 +3,7 @@
 //! A group of one run is a directory of its own. No group that is not ours is written to, and no process is moved but
 //! our own children, before they become somebody else's program. Finding changes nothing.
 
+mod engine;
 mod find;
 mod guardian;
 mod legacy;
@@ -46,6 +47,8 @@ pub enum Mechanism {
     Legacy(Legacy),
     /// A scope of the system's or the user's service manager.
     Systemd(Systemd),
+    /// The group that a container engine makes for the container.
+    Engine,
 }
 
 impl Mechanism {
@@ -57,6 +60,7 @@ impl Mechanism {
             Self::Legacy(_) => "control group v1",
             Self::Systemd(Systemd { user: true, .. }) => "scope of the user's systemd",
             Self::Systemd(Systemd { user: false, .. }) => "scope of systemd",
+            Self::Engine => "container engine",
         }
     }
 
@@ -65,7 +69,7 @@ impl Mechanism {
     pub fn is_systemd(&self) -> bool {
         match self {
             Self::Systemd(_) => true,
-            Self::Unified(_) | Self::Legacy(_) => false,
+            Self::Unified(_) | Self::Legacy(_) | Self::Engine => false,
         }
     }
 }
@@ -79,13 +83,19 @@ impl fmt::Display for Mechanism {
                 let parents: Vec<_> = legacy.parents().map(|parent| format!("'{}'", parent.display())).collect();
                 write!(f, " below {}", parents.join(", "))
             }
-            Self::Systemd(_) => Ok(()),
+            Self::Systemd(_) | Self::Engine => Ok(()),
         }
     }
 }
 
 /// A program that starts another one: its path, its words up to and including `--`, and the variables it needs.
 pub type Prefix = (PathBuf, Vec<OsString>, Vec<(OsString, OsString)>);
+
+/// The group that a container engine makes.
+#[must_use]
+pub fn of_engine() -> Option<Mechanism> {
+    Some(Mechanism::Engine)
+}
 
 /// The group of one run. Removed when it is dropped, or by its guardian when this process is killed before.
 #[derive(Debug)]
@@ -95,6 +105,8 @@ pub struct Group {
     members: Members,
     readings: Readings,
     scope: Option<systemd::Scope>,
+    /// What an engine was told.
+    promised: Option<Wants>,
     guardian: Option<Guardian>,
 }
 
@@ -105,6 +117,7 @@ impl Group {
             Mechanism::Unified(unified) => unified.create(wants),
             Mechanism::Legacy(legacy) => legacy.create(wants),
             Mechanism::Systemd(systemd) => systemd.prepare(wants),
+            Mechanism::Engine => Ok(engine::prepare(wants)),
         }
     }
 
@@ -112,7 +125,14 @@ impl Group {
     fn begin(directories: Vec<PathBuf>) -> io::Result<Self> {
         let members = Members::new(directories);
         let guardian = Some(Guardian::start(&members)?);
-        let group = Self { entrances: Vec::new(), members, readings: Readings::default(), scope: None, guardian };
+        let group = Self {
+            entrances: Vec::new(),
+            members,
+            readings: Readings::default(),
+            scope: None,
+            promised: None,
+            guardian,
+        };
         for directory in group.members.directories() {
             fs::create_dir(directory).map_err(|error| told("make", directory, &error))?;
         }
@@ -141,8 +161,12 @@ impl Group {
         self.scope.as_ref().map_or(Ok(()), |scope| scope.take_in(launcher))
     }
 
-    /// For a scope: looks for the group in which `launcher` is by now, and confirms its limits.
+    /// For a scope or a container: looks for the group in which `launcher` is by now, and confirms its limits.
     pub fn joined(&mut self, launcher: Pid) -> io::Result<()> {
+        if let Some(promised) = &self.promised {
+            self.readings = engine::joined(promised, launcher)?;
+            return Ok(());
+        }
         let Some(scope) = &self.scope else { return Ok(()) };
         let (members, readings) = scope.joined(launcher)?;
         self.members = members;

@@ -47,6 +47,12 @@ pub fn find(_: &Wants, _: &Host, _: bool) -> Result<Mechanism, String> {
     Err("this system has none".to_owned())
 }
 
+/// The group that a container engine makes: it has none here.
+#[must_use]
+pub fn of_engine() -> Option<Mechanism> {
+    None
+}
+
 /// Where groups lie: nowhere.
 #[must_use]
 pub fn places() -> Vec<PathBuf> {

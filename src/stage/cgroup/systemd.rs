@@ -77,6 +77,7 @@ impl Systemd {
             members: Members::default(),
             readings: Readings::default(),
             scope: Some(scope),
+            promised: None,
             guardian: None,
         })
     }

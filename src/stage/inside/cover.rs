@@ -5,10 +5,8 @@
 //! for a mount, and a mask of it is not needed.
 
 use std::collections::BTreeSet;
-use std::ffi::OsString;
 use std::fs::{self, Permissions};
 use std::io;
-use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -17,6 +15,7 @@ use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::statvfs::{FsFlags, statvfs};
 
+use crate::host::mounts;
 use crate::plan::{Check, Held};
 use crate::sys;
 
@@ -96,7 +95,7 @@ fn read_only(places: &[&Path]) -> io::Result<()> {
     }
     // Rarely is anything of the host mounted below one; the host's flags stay, as they have to.
     let table = fs::read("/proc/self/mountinfo")?;
-    let mounted: BTreeSet<PathBuf> = table.split(|byte| *byte == b'\n').filter_map(mount_point).collect();
+    let mounted: BTreeSet<PathBuf> = table.split(|byte| *byte == b'\n').filter_map(mounts::point).collect();
     for place in places {
         for at in mounted.range(place.to_path_buf()..).take_while(|at| at.starts_with(place)) {
             let none: Option<&Path> = None;
@@ -116,35 +115,4 @@ fn flags(at: &Path) -> io::Result<MsFlags> {
         (FsFlags::ST_NOEXEC, MsFlags::MS_NOEXEC),
     ];
     Ok(same.into_iter().filter(|(is, _)| found.contains(*is)).map(|(_, set)| set).collect())
-}
-
-/// The fifth field of a line of `mountinfo`, in which blanks and backslashes are octal numbers.
-fn mount_point(line: &[u8]) -> Option<PathBuf> {
-    let mut rest = line.split(|byte| *byte == b' ').nth(4)?;
-    let mut path = Vec::with_capacity(rest.len());
-    while let Some((first, after)) = rest.split_first() {
-        let octal = after.get(..3).filter(|_| *first == b'\\').and_then(|digits| str::from_utf8(digits).ok());
-        let byte = octal.and_then(|digits| u8::from_str_radix(digits, 8).ok());
-        path.push(byte.unwrap_or(*first));
-        rest = if byte.is_some() { &after[3..] } else { after };
-    }
-    Some(PathBuf::from(OsString::from_vec(path)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn mount_points_are_read_as_the_kernel_writes_them() {
-        for (line, expected) in [
-            (&b"36 35 98:0 /mnt1 /mnt2 rw,noatime - ext3 /dev/root rw"[..], Some("/mnt2")),
-            (b"36 35 98:0 / /a\\040b\\134c\\011 rw - ext3 none rw", Some("/a b\\c\t")),
-            (b"36 35 98:0 / /end\\", Some("/end\\")),
-            (b"36 35 98:0 / /bad\\9zz", Some("/bad\\9zz")),
-            (b"", None),
-        ] {
-            assert_eq!(mount_point(line), expected.map(PathBuf::from), "{}", line.escape_ascii());
-        }
-    }
 }

@@ -14,6 +14,8 @@ use serde::{Deserialize, Serialize};
 use super::control::Step;
 use super::handoff::{Handoff, filter};
 use super::inner::{At, Failure};
+use crate::backend::Backend;
+use crate::host::mounts;
 use crate::plan::base::DEVICES;
 use crate::plan::{Held, Plan};
 use crate::policy::Network;
@@ -23,8 +25,10 @@ use crate::{seccomp, sys};
 /// What must hold inside.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Isolation {
-    /// Inodes of the namespaces outside, which must differ inside: user, mnt, pid.
+    /// Inodes of the namespaces outside, which must differ inside: user, mnt, pid; 0, which none has, where it may be the same.
     pub outside: [u64; 3],
+    /// Whether nothing may be writable but what the plan says, which a launcher of ours is trusted with.
+    pub mounts: bool,
     /// Inode of the network namespace outside, when the target must not be in it.
     pub network: Option<u64>,
     /// Whether to close abstract sockets by Landlock.
@@ -45,8 +49,11 @@ fn namespace(kind: &str) -> io::Result<u64> {
 
 /// What must differ inside, read outside.
 pub fn isolation(plan: &Plan) -> io::Result<Isolation> {
+    let container = matches!(plan.backend, Backend::Container(_));
     Ok(Isolation {
-        outside: [namespace("user")?, namespace("mnt")?, namespace("pid")?],
+        // The service of an engine that is root's makes no user namespace; its containers have no capability instead.
+        outside: [if container { 0 } else { namespace("user")? }, namespace("mnt")?, namespace("pid")?],
+        mounts: container,
         network: match plan.network {
             Network::Off => Some(namespace("net")?),
             Network::Host => None,
@@ -75,7 +82,8 @@ pub(super) fn enter(handoff: &Handoff, isolation: &Isolation) -> Result<(), Fail
         cover::cover(checks, &handoff.devices).at(Step::Cover)?;
     }
     verify_privileges()?;
-    verify_view(handoff)
+    verify_view(handoff)?;
+    if isolation.mounts { verify_mounts(handoff) } else { Ok(()) }
 }
 
 /// What the kernel says has to agree with what was planned.
@@ -136,6 +144,24 @@ fn verify_view(handoff: &Handoff) -> Result<(), Failure> {
         }
     }
     if is_read_only(&handoff.seal).at(Step::Incomplete)? { Ok(()) } else { Err(Failure(Step::Incomplete, 0)) }
+}
+
+/// Nothing is writable but what was planned: a mount below a read grant, or something that the engine adds.
+fn verify_mounts(handoff: &Handoff) -> Result<(), Failure> {
+    let table = std::fs::read("/proc/self/mountinfo").at(Step::Writable)?;
+    let planned = |at: &Path| handoff.writable.iter().any(|place| at.starts_with(place));
+    let mut lines = table.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+    if lines.all(|line| mounts::point(line).is_some_and(|at: PathBuf| planned(&at) || is_mounted_read_only(line))) {
+        return Ok(());
+    }
+    Err(Failure(Step::Writable, 0))
+}
+
+/// Whether a line of `mountinfo` is of a mount, or of a file system, that is read-only.
+fn is_mounted_read_only(line: &[u8]) -> bool {
+    let read_only = |field: &[u8]| field.split(|byte| *byte == b',').any(|option| option == b"ro");
+    let mut fields = line.split(|byte| *byte == b' ');
+    fields.nth(5).is_some_and(read_only) || fields.next_back().is_some_and(read_only)
 }
 
 /// Whether the mount at `path` refuses writing.

@@ -12,10 +12,11 @@ use nix::unistd::Pid;
 use super::super::account::{Account, End};
 use super::super::cgroup::{Group, Mechanism, Wants};
 use super::super::control::Report;
+use super::super::door::{self, Keeper};
 use super::super::outcome::{Outcome, Reason};
 use super::super::output::{Output, PATIENCE};
 use super::super::strace::Listener;
-use super::{MERCY, Phase, TEARDOWN, Watch, killed};
+use super::{MERCY, Phase, TEARDOWN, TEARDOWN_BY_ENGINE, Watch, killed};
 use crate::policy::limits::Limit;
 use crate::sys;
 use crate::sys::process::{Change, changed_child_with_usage};
@@ -60,6 +61,16 @@ impl Watch<'_> {
         sys::process::kill_tree(&spared, &mut |_, usage| self.usage.add(usage));
     }
 
+    /// Removes what the engine of a container may have left, and the directory of the run.
+    pub(super) fn leave_door(&mut self) {
+        if let Some(keeper) = self.keeper.take() {
+            // One that exited by itself has done all that it does at the end.
+            keeper.end(self.launcher_status.is_some());
+            // As it was for all others.
+            let _set = door::leave_orphans(false);
+        }
+    }
+
     /// Ends what runs without the group that it was to run in, and says whether there may be another attempt: the inner stage
     /// may meanwhile be on its way to start the target.
     pub(super) fn refuse_without_group(&mut self, error: &io::Error) -> Outcome {
@@ -96,7 +107,8 @@ impl Watch<'_> {
         self.control = None;
         // One that was stopped would not see that everything inside is dead.
         let _sent = kill(self.launcher, Signal::SIGCONT);
-        let deadline = Instant::now() + TEARDOWN;
+        let teardown = if self.keeper.is_some() { TEARDOWN_BY_ENGINE } else { TEARDOWN };
+        let deadline = Instant::now() + teardown;
         let mut launcher_gone = false;
         let spared = self.spared();
         loop {
@@ -106,6 +118,10 @@ impl Watch<'_> {
                     if pid == self.launcher {
                         launcher_gone = true;
                         self.launcher_status = change.status();
+                    }
+                    if self.keeper.is_some() {
+                        // The engine's own work.
+                        continue;
                     }
                     self.usage.add(usage);
                     continue;
@@ -138,7 +154,9 @@ impl Watch<'_> {
 
     /// Children that are not the run's.
     pub(super) fn spared(&self) -> Vec<Pid> {
-        self.host.children.iter().copied().chain(self.group.as_ref().and_then(Group::guardian)).collect()
+        let own =
+            self.group.as_ref().and_then(Group::guardian).into_iter().chain(self.keeper.as_ref().map(Keeper::pid));
+        self.host.children.iter().copied().chain(own).collect()
     }
 
     /// Whether nothing may be left: inside a sandbox nothing ever is, elsewhere when the target did not end by itself.

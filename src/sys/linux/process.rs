@@ -178,6 +178,20 @@ pub(in crate::sys) fn kibibytes(told: libc::c_long) -> u64 {
     u64::try_from(told).unwrap_or(0)
 }
 
+/// Resources whose limits a process inherits, as far as something can be bounded by them.
+pub const INHERITED: &[Resource] = &[
+    Resource::RLIMIT_CPU,
+    Resource::RLIMIT_FSIZE,
+    Resource::RLIMIT_DATA,
+    Resource::RLIMIT_STACK,
+    Resource::RLIMIT_CORE,
+    Resource::RLIMIT_NOFILE,
+    Resource::RLIMIT_AS,
+    Resource::RLIMIT_NPROC,
+    Resource::RLIMIT_MEMLOCK,
+    Resource::RLIMIT_SIGPENDING,
+];
+
 /// Sets a limit on the processes of this user, for this process and what comes of it. A lower hard limit stays.
 pub fn limit_processes(most: u64) -> nix::Result<()> {
     let (_, hard) = getrlimit(Resource::RLIMIT_NPROC)?;

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use nix::errno::Errno;
+use nix::sys::resource::Resource;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::{Gid, Pid, getsid};
 
@@ -118,6 +119,17 @@ pub fn image() -> Option<PathBuf> {
 pub(in crate::sys) fn kibibytes(told: libc::c_long) -> u64 {
     u64::try_from(told).unwrap_or(0) >> 10
 }
+
+/// Resources whose limits a process inherits, as far as something can be bounded by them.
+pub const INHERITED: &[Resource] = &[
+    Resource::RLIMIT_CPU,
+    Resource::RLIMIT_FSIZE,
+    Resource::RLIMIT_DATA,
+    Resource::RLIMIT_STACK,
+    Resource::RLIMIT_CORE,
+    Resource::RLIMIT_NOFILE,
+    Resource::RLIMIT_AS,
+];
 
 /// Sets a limit on the processes of this user, for this process and what comes of it. A lower hard limit stays.
 pub fn limit_processes(most: u64) -> nix::Result<()> {

@@ -1,0 +1,154 @@
+//! Images that want something else than we do: what they set and hold changes nothing about a run.
+
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use super::{LOOK, Place};
+
+const NAME: &str = "sandbox-run-test-hostile";
+
+/// An image with `files` over those of the plain one; what begins with `->` is a link.
+fn import(place: &Place, name: &str, files: &[(&str, &str)], changes: &[&str]) {
+    let tree = place.world.path("o").join(name);
+    place.call(&["cp", "-a", &format!("{}/podman/image", place.directory.display()), tree.to_str().unwrap()]).done();
+    for (file, content) in files {
+        let path = tree.join(file);
+        let _gone = std::fs::remove_dir_all(&path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        if let Some(to) = content.strip_prefix("-> ") {
+            symlink(to, &path).unwrap();
+        } else {
+            place.world.script(&format!("o/{name}/{file}"), content);
+        }
+    }
+    let changes: Vec<_> = changes.iter().map(|change| format!(" --change '{change}'")).collect();
+    let changes = changes.concat();
+    let script =
+        format!("tar -C '{}' --owner 0 --group 0 -cf - . | podman import -q{changes} - {name}", tree.display());
+    place.call(&["sh", "-c", &script]).done().code(0);
+}
+
+const EVIL: &str = "#!/bin/sh\necho evil\n";
+
+#[test]
+fn what_an_image_sets_is_not_obeyed() {
+    for (user, place) in Place::both() {
+        let files = [
+            (".sandbox-run/sandbox-run", EVIL),
+            (".sandbox-run/loader", EVIL),
+            (".sandbox-run/lib/libc.so.6", EVIL),
+            ("etc/ld.so.preload", "/evil.so\n"),
+            ("data/file", "of the image\n"),
+        ];
+        let changes = [
+            "ENTRYPOINT [\"/bin/sh\", \"-c\", \"echo entry\"]",
+            "CMD [\"echo\", \"cmd\"]",
+            "VOLUME /data /tmp",
+            "USER 12345:12345",
+            "WORKDIR /nowhere",
+            "STOPSIGNAL KILL",
+            "ENV LD_PRELOAD=/evil.so",
+            "ENV LD_AUDIT=/evil.so",
+            "ENV LD_LIBRARY_PATH=/.sandbox-run:/evil",
+            "ENV GLIBC_TUNABLES=glibc.malloc.check=3",
+            "ENV SANDBOX_RUN_STAGE=3 x",
+            "ENV HOME=/evil",
+        ];
+        import(&place, "base", &files, &changes);
+        // What only a build can set.
+        let build = format!(
+            "printf 'FROM base\\nHEALTHCHECK --interval=1s CMD touch /tmp/healthy\\n' | \
+            podman build -q --format docker --isolation chroot -t {NAME} -f - ."
+        );
+        place.call(&["sh", "-c", &build]).done().code(0);
+        let told = place.call(&["podman", "inspect", NAME]).done().code(0).out();
+        for word in ["HEALTHCHECK", "LD_PRELOAD", "12345", "echo entry"] {
+            assert!(told.contains(word), "control: {word}\n{told}");
+        }
+        let none = "0000000000000000";
+        let look = ["Inh", "Prm", "Eff", "Bnd", "Amb"].map(|set| format!("Cap{set}:{none}\n")).concat();
+        let expected = format!("{look}NoNewPrivs:1\nSeccomp:2\n{user}\n{user}\n");
+        place.run_image(NAME, &["--", "sh", "-c", LOOK]).done().is(0, &expected, "");
+        let script = "pwd; echo $HOME; env | grep -E '^(LD_|GLIBC|SANDBOX_RUN_STAGE)'; cat /data/file; touch /data/x || ls -A /tmp; \
+            sleep 1.5; ls -A /tmp; exit 7";
+        let expected = format!("{}\n{}\nof the image\n", place.world.text("w"), place.world.text("home"));
+        let done = place.run_image(NAME, &["--", "sh", "-c", script]).done().code(7).stdout(&expected);
+        assert_eq!(done.stderr, "touch: /data/x: Read-only file system\n");
+        place.call(&["podman", "volume", "ls", "-q"]).done().is(0, "", "");
+        // The way a run is ended is ours.
+        let script = "trap 'exit 3' TERM; while :; do sleep 0.1; done";
+        place.run_image(NAME, &["--timeout", "1", "--", "sh", "-c", script]).done().code(124);
+        assert_eq!(place.left(), [""; 0]);
+    }
+}
+
+/// Links of the image where ours is mounted lead into the image; where grants are mounted they change
+/// nothing or are a reason to refuse.
+#[test]
+fn links_of_an_image_lead_into_the_image() {
+    let Some(place) = Place::of(0) else { return };
+    let world = &place.world;
+    for name in ["w/secret/key", "w/file", "o/read/file"] {
+        world.write(name, name);
+    }
+    let top = world.path("w");
+    let top = top.parent().unwrap();
+    let above = top.parent().and_then(Path::to_str).unwrap().trim_start_matches('/');
+    let read = world.text("o/read");
+    let script = format!(
+        "cat secret/key; cat file {read}/file; echo new >made; echo x >{read}/file; echo x >secret/new; echo x >/x"
+    );
+    let ours = [(".sandbox-run", "-> /mine"), ("mine/loader", EVIL), ("mine/sandbox-run", EVIL), ("elsewhere/x", EVIL)];
+    let tried = ["/elsewhere", "/proc/1/root", "/dev/fd"];
+    for (number, to) in std::iter::once("").chain(tried).enumerate() {
+        let link = format!("-> {to}");
+        // None is the control: with a link in the place of ours it runs.
+        let links = [(above, link.as_str())];
+        let files = [&ours[..], if to.is_empty() { &[] } else { &links }].concat();
+        let name = format!("links{number}");
+        import(&place, &name, &files, &[]);
+        let options = ["-w", ".", "-r", &read, "--mask", "secret", "--", "sh", "-c", &script];
+        let done = place.run_image(&name, &options).done();
+        // Whether it runs then is the engine's affair, what is seen is not.
+        if to.is_empty() || done.code == Some(1) {
+            done.code(1).stdout("w/fileo/read/file").stderr_has("Read-only file system");
+            assert_eq!(world.read("w/made"), "new\n", "{to}: where it runs the view is the planned one");
+            std::fs::remove_file(world.path("w/made")).unwrap();
+        } else {
+            done.refused(125, &["cannot start the sandbox with backend 'podman'"]);
+            assert!(!world.has("w/made"), "{to}: it ran");
+        }
+        for name in ["w/secret/key", "w/file", "o/read/file"] {
+            assert_eq!(world.read(name), name, "{to}");
+        }
+        let new =
+            world.has("w/secret/new") || ["/x", "/mine", "/elsewhere"].iter().any(|path| Path::new(path).exists());
+        assert!(!new, "{to}: something was made on the host");
+        assert_eq!(place.left(), [""; 0]);
+    }
+}
+
+/// Ours needs nothing of the image, not even a C library, and does not take one that is there.
+#[test]
+fn an_image_without_libraries_or_with_others_is_enough() {
+    let Some(place) = Place::of(0) else { return };
+    // The program of the image may be static; nothing else there needs a library.
+    let fake = "not a library\n";
+    let libraries = ["lib", "lib64", "usr/lib", "lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu"];
+    let static_program = std::process::Command::new("ldd")
+        .arg(place.directory.join("podman/image/bin/busybox"))
+        .output()
+        .is_ok_and(|told| String::from_utf8_lossy(&[told.stdout, told.stderr].concat()).contains("not a dynamic"));
+    if !static_program {
+        return crate::harness::skip("busybox-static", "the program of the image needs libraries");
+    }
+    assert!(!place.directory.join("podman/image/lib").exists(), "control: the plain image has none");
+    place.sh(&[], "echo ran; ls -d /lib* /usr/lib* 2>/dev/null").done().code(1).stdout("ran\n");
+    let files: Vec<_> = libraries
+        .iter()
+        .flat_map(|dir| ["libc.so.6", "libgcc_s.so.1", "ld-linux-x86-64.so.2"].map(|name| format!("{dir}/{name}")))
+        .collect();
+    let files: Vec<_> = files.iter().map(|file| (file.as_str(), fake)).collect();
+    import(&place, "libraries", &files, &["ENV LD_LIBRARY_PATH=/lib:/lib64"]);
+    place.run_image("libraries", &["--", "cat", "/lib64/libc.so.6"]).done().is(0, fake, "");
+}
