@@ -10,7 +10,7 @@ use crate::fakes::{first, world_with, wrapper};
 use crate::harness::{Call, World, has_landlock, is_root, program};
 
 /// What is said of backends of other systems.
-const ELSEWHERE: &str = "seatbelt: does not work here\n  reason: cannot use backend 'seatbelt': it works on macOS only\n  remedy: --dry-run shows what it would be told\njobobject: does not work here\n  reason: cannot use backend 'jobobject': it works on Windows only\n";
+const ELSEWHERE: &str = "seatbelt: does not work here\n  reason: cannot use backend 'seatbelt': it works on macOS only\n  remedy: --dry-run shows what it would be told\n";
 
 /// `--check --json` of this call.
 #[track_caller]
@@ -61,7 +61,8 @@ fn what_works_is_listed_with_what_it_enforces() {
     let expected = format!(
         "bwrap: works\n  program: /usr/bin/bwrap\n{}\nlandlock: works\n{}\n{ELSEWHERE}container: does not work here\n  reason: \
          cannot use backend 'container': no image is named\n  remedy: --image NAME says in which image the command starts, 'image' \
-         does in a policy file\nnone: works, isolates nothing\n{}\nauto takes: bwrap\n",
+         does in a policy file\njobobject: does not work here\n  reason: cannot use backend \
+         'jobobject': it works on Windows only\nnone: works, isolates nothing\n{}\nauto takes: bwrap\n",
         expected(Backend::Bwrap),
         expected(Backend::Landlock),
         expected(Backend::None)
@@ -105,7 +106,7 @@ fn no_bwrap_at_all() {
     let (code, auto) = if has_landlock() { (0, "landlock".into()) } else { (125, serde_json::Value::Null) };
     let json = checked(world.run(["--check", "--json"]).env("PATH", "/nowhere"), code);
     assert_eq!((&json["works"], &json["auto"]), (&(code == 0).into(), &auto));
-    let [bwrap, _, _, _, none] = json["backends"].as_array().unwrap().as_slice() else { panic!("{json}") };
+    let [bwrap, _, _, _, _, none] = json["backends"].as_array().unwrap().as_slice() else { panic!("{json}") };
     assert_eq!((&bwrap["works"], &none["works"]), (&false.into(), &true.into()));
     assert!(bwrap["reason"].as_str().unwrap().contains(cause) && bwrap.get("program").is_none(), "{bwrap}");
     assert!(bwrap.get("protections").is_none(), "what does not work enforces nothing: {bwrap}");

@@ -253,20 +253,20 @@ fn tools_write_in_their_project_and_nowhere_else() {
     world.write("w/.git/config", "[core]\n");
     world.dir("w/.git/hooks");
     let script = format!(
-        "echo x > made; echo x > .git/index; ls -A ~ | wc -l; \
+        "echo x > made; echo x > .git/note; ls -A ~ | wc -l; \
          for f in {secret} ~/.ssh/id_ed25519 /etc/shadow; do cat $f && echo read; done; \
          for f in .git/hooks/pre-commit .git/config {outside}/new /usr/new /etc/new; do ( echo x > $f ) && [ -s $f ] && echo $f; done; true"
     );
     for example in ["tool-server", "tool-runner"] {
         let done = under(&world, example, &["--", "sh", "-c", &script]).done().code(0);
         done.stdout("0\n");
-        assert_eq!((world.read("w/made"), world.read("w/.git/index")), ("x\n".into(), "x\n".into()));
+        assert_eq!((world.read("w/made"), world.read("w/.git/note")), ("x\n".into(), "x\n".into()));
         assert!(!world.has("o/new") && !world.has("w/.git/hooks/pre-commit"));
         assert_eq!(world.read("w/.git/config"), "[core]\n");
         // With a grant, it is there.
         let done = under(&world, example, &["-w", &outside, "--", "sh", "-c", &script]).done().code(0);
         done.stdout(&format!("0\ns3cretread\n{outside}/new\n"));
-        for name in ["w/made", "w/.git/index", "o/new"] {
+        for name in ["w/made", "w/.git/note", "o/new"] {
             fs::remove_file(world.path(name)).unwrap();
         }
     }
@@ -342,10 +342,8 @@ fn settings_of_other_formats_are_refused_where_they_lie() {
     // One with the same name wants its unit.
     world.write("w/p.toml", "write_roots = [\".\"]\ntimeout = 15.0\n");
     world.run(["--policy", "p.toml", "--", "touch", "ran"]).done().refused(125, &["p.toml:2:11", "'timeout'", "unit"]);
-    for word in ["docker", "bogus"] {
-        world.write("w/p.toml", format!("backend_type = \"{word}\"\n"));
-        world.run(["--policy", "p.toml", "--", "touch", "ran"]).done().refused(125, &["p.toml:1", word]);
-    }
+    world.write("w/p.toml", "backend_type = \"bogus\"\n");
+    world.run(["--policy", "p.toml", "--", "touch", "ran"]).done().refused(125, &["p.toml:1", "bogus"]);
     world.write("w/p.toml", "backend_type = \"sandbox_exec\"\n");
     world.run(["--policy", "p.toml", "--", "touch", "ran"]).done().refused(125, &["'seatbelt'", "macOS only"]);
     assert!(!world.has("w/ran"));
