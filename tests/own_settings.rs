@@ -111,3 +111,42 @@ fn what_the_owner_has_closed_stays_closed() {
     world.call("chmod", ["700".into(), world.path("home/.config")]).done().is(0, "", "");
     assert_eq!(world.read("home/.config/sandbox-run/profiles/ci.toml"), MINE);
 }
+
+/// The file of `--policy` lies beside the sources, and the next run reads it again.
+#[test]
+fn a_command_does_not_rewrite_its_policy() {
+    let policy = "write_roots = [\".\"]\n";
+    for (name, at) in [("job.toml", "."), ("ci/job.toml", "."), ("job.toml", "..")] {
+        let world = World::new();
+        world.write(&format!("w/{name}"), policy);
+        for change in [
+            format!("echo 'read_roots = [\"{}\"]' >>{name}", world.text("o")),
+            format!("rm {name}"),
+            format!("echo x >x && mv x {name}"),
+            "test ! -d ci || mv ci x || exit 1; exit 1".into(),
+        ] {
+            let done = call(&world, &["-q", "-w", at, "--policy", name], &change).done();
+            assert_ne!(done.code, Some(0), "{name}: {change}");
+            assert_eq!(world.read(&format!("w/{name}")), policy, "{name}: {change}");
+        }
+        // The controls: what lies beside it, and a grant of the very file.
+        call(&world, &["--policy", name], "echo x >beside").done().is(0, "", "");
+        call(&world, &["--policy", name, "-w", name], &format!("echo '# x' >>{name}")).done().is(0, "", "");
+        assert_ne!(world.read(&format!("w/{name}")), policy);
+    }
+    // From a pipe nothing is anybody's file.
+    let world = World::new();
+    world
+        .call(
+            "sh",
+            [
+                "-c",
+                &format!(
+                    "echo 'write_roots = [\".\"]' | {} --policy /dev/stdin -- true",
+                    crate::harness::program().display()
+                ),
+            ],
+        )
+        .done()
+        .is(0, "", "");
+}

@@ -283,6 +283,7 @@ impl Document {
             hidden: Hidden { shown, max_entries, overflow, recursive },
             limits,
             origins: _,
+            read_from: _,
         } = policy;
         let Limits {
             timeout,

@@ -195,6 +195,7 @@ pub fn merge(layers: impl IntoIterator<Item = Layer>) -> Policy {
             recursive: decided.or("cwd_hidden_scan_recursive", merged.hidden_recursive, true),
         },
         origins,
+        read_from: None,
     }
 }
 

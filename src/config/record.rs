@@ -112,6 +112,7 @@ pub fn record(policy: &Policy) -> Result<Record> {
         hidden,
         limits,
         origins: _,
+        read_from: _,
     } = policy;
     for (holds, key) in limits.settings().into_iter().chain([
         (image.is_some(), "image"),

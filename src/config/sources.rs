@@ -40,6 +40,7 @@ pub fn gather(sources: Sources, host: &Host) -> Result<(Policy, Vec<String>)> {
     let directory = profile_directory(host);
     let mut beneath = Profiles::new(directory.as_deref(), &host.environment);
     profiles.iter().try_for_each(|name| beneath.add(name)).kind(Kind::Policy)?;
+    let mut read_from = None;
     let policy = match policy {
         None => None,
         Some(PolicySource::Payload(text)) => {
@@ -62,12 +63,13 @@ pub fn gather(sources: Sources, host: &Host) -> Result<(Policy, Vec<String>)> {
                 let reason = plan::links::reason(&full, &error);
                 Error::text(Kind::Policy, format!("cannot read the policy '{name}': {reason}"))
             })?;
+            read_from = Some(full);
             Some(from_file(&bytes, &name, &name, &mut beneath, &mut warnings)?)
         }
     };
     options.env = environment_rules(env, host)?;
     let beneath = beneath.documents().into_iter().map(|(origin, document)| document.layer(&origin));
-    Ok((merge(beneath.chain(policy).chain([options])), warnings))
+    Ok((Policy { read_from, ..merge(beneath.chain(policy).chain([options])) }, warnings))
 }
 
 /// The user's own profiles: `$XDG_CONFIG_HOME/sandbox-run/profiles`, or the same below `~/.config`.

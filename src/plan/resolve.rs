@@ -100,7 +100,7 @@ pub fn resolve(
             Backend::Seatbelt => builder.defaults_by_rules(policy, backend, attempt.run)?,
         }
         hidden = builder.hidden(&policy.hidden, known)?;
-        builder.own_settings();
+        builder.own_settings(policy.read_from.as_deref());
         if let Some(device) = host.terminal.as_deref().filter(|_| !new_session) {
             builder.terminal(backend, device);
         }

@@ -116,4 +116,6 @@ pub struct Policy {
     pub hidden: Hidden,
     /// Who decided each single setting, by the key of policy files; what is missing here is the default.
     pub origins: BTreeMap<&'static str, Origin>,
+    /// The file that it was read from, absolute: no part of what it says.
+    pub read_from: Option<PathBuf>,
 }

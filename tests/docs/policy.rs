@@ -122,7 +122,7 @@ const HIDDEN_ABOUT: &[&str] = &[
      what is missing of these, or a commondir, it is renamed after the run, with a warning: look at it before git does. The data of a \
      linked worktree or submodule is granted along with it, if the repository itself says that it belongs there. A write grant \
      of such a file or directory itself lifts that for it.",
-    "Below a wider write grant the user's own profiles cannot be written either: $XDG_CONFIG_HOME/sandbox-run, or the same in \
+    "Below a wider write grant the file of --policy and the user's own profiles cannot be written either: $XDG_CONFIG_HOME/sandbox-run, or the same in \
      ~/.config, is protected, and renamed after the run, with a warning, where the command has made it.",
 ];
 

@@ -12,11 +12,16 @@ use super::Builder;
 use crate::config::sources::profile_directory;
 
 impl Builder<'_> {
-    /// Protects the directory in which the user's profiles lie, wherever a write grant reaches it. Where it is missing it is not to
-    /// be made.
-    pub fn own_settings(&mut self) {
+    /// Protects the directory in which the user's profiles lie, wherever a write grant reaches it, and the `policy` file of this run.
+    /// Where the directory is missing it is not to be made.
+    pub fn own_settings(&mut self, policy: Option<&Path>) {
         if self.view.write_grants().next().is_none() {
             return;
+        }
+        // A descriptor that was named by its path is nobody's file.
+        if let Some(found) = policy.and_then(|policy| walk(policy).ok()).filter(|found| found.metadata.is_file()) {
+            self.keep(&found.end, FileKind::File);
+            self.warn_of_links(&found.links);
         }
         let used = profile_directory(self.host);
         let usual = self.host.home.as_deref().map(|home| home.join(".config/sandbox-run/profiles"));
@@ -70,7 +75,7 @@ impl Builder<'_> {
         let free = links.iter().find(|link| link.at.parent().is_some_and(|above| self.view.writable(above)));
         let Some(link) = free else { return };
         let text = format!(
-            "'{}' is a link that the command can replace, and leads to profiles of later runs: look at it before the next run",
+            "'{}' is a link that the command can replace, and leads to settings of later runs: look at it before the next run",
             link.at.display()
         );
         if !self.warnings.contains(&text) {
