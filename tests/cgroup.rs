@@ -270,8 +270,7 @@ fn a_write_grant_of_the_groups_themselves_is_no_way_out() {
         }
     }
     // A wider grant does not reach them, and the run starts.
-    let script =
-        "for f in /sys/fs/cgroup/*/cgroup.procs /sys/fs/cgroup/cgroup.procs; do echo $$ > $f && echo left; done";
+    let script = "for f in /sys/fs/cgroup/*/cgroup.procs /sys/fs/cgroup/cgroup.procs; do if [ -e $f ] && (echo $$ > $f) 2>/dev/null; then echo left; fi; done; echo ran";
     for grant in ["/", "/sys", "/sys/fs"] {
         let done = world.sh(["-q", "--memory", "64M", "-w", grant], script).done();
         done.code(0).stdout("ran\n");

@@ -64,8 +64,12 @@ impl Place {
         let mut alone = SHARED[usize::from(user != 0)].lock().unwrap_or_else(PoisonError::into_inner);
         let directory = match alone.get_or_insert_with(|| hold(user)) {
             Ok(shared) => shared.directory.clone(),
-            Err(reason) => {
+            Err(reason) if is_root() => {
                 skip("podman", reason);
+                return None;
+            }
+            Err(reason) => {
+                eprintln!("{reason}: not tried");
                 return None;
             }
         };

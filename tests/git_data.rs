@@ -4,12 +4,13 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use crate::git::{inside, outside, repository};
+use crate::git::{inside, outside, with_repository};
 use crate::harness::{World, is_root, skip};
 
 /// `w` is a clone, `o/victim` a directory of the caller's.
 fn clone() -> World {
-    let world = repository();
+    // Where nobody who searches the whole host meets what is closed.
+    let world = with_repository(World::apart());
     world.dir("o/victim");
     outside(&world, "git clone -q ../o/repo .");
     world
@@ -113,7 +114,7 @@ fn what_was_closed_stays_closed() {
 #[test]
 fn a_head_on_a_full_disk() {
     if !is_root() {
-        return skip("a full disk", "only root can mount");
+        return eprintln!("only root can mount: not tried");
     }
     let world = World::new();
     world.dir("disk");
@@ -227,10 +228,13 @@ fn new_submodules_have_nothing_that_is_obeyed() {
         done.stderr_has(&format!("sandbox-run: warning: '{}' ", world.text(&format!("w/.git/modules/lib/{name}"))));
         outside(&world, &then);
         assert!(!world.has("w/ran"), "{script}");
+        // Else it could not be removed.
+        outside(&world, "chmod -R u+rwX .");
         let world = above();
         outside(&world, &script);
         outside(&world, &then);
         assert!(world.has("w/ran"), "the control: {script}");
+        outside(&world, "chmod -R u+rwX .");
     }
     // Where a name has many parts, links, and the index.
     for (script, text) in [

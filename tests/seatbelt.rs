@@ -420,8 +420,8 @@ fn it_is_text_only_where_there_is_no_mac() {
     assert!(!world.has("w/made"));
     // The next of the list is taken, and auto never has it here.
     world.run(["-b", "seatbelt,bwrap", "echo", "ran"]).done().is(0, "ran\n", "");
-    let done = world.run(["--dry-run=json", "/bin/true"]).env("PATH", "/nowhere").done();
-    done.refused(125, &["bwrap"]).stderr_lacks("seatbelt");
+    let done = world.run(["--dry-run", "/bin/true"]).env("PATH", "/nowhere").done();
+    assert!(!done.out().contains("seatbelt") && !done.stderr.contains("seatbelt"), "{} {}", done.out(), done.stderr);
     assert!(!Backend::AUTO.contains(&Backend::Seatbelt));
     let report = world.run(["--check", "--json"]).done().code(0).out();
     let report: serde_json::Value = serde_json::from_str(&report).unwrap();
