@@ -270,6 +270,46 @@ fn new_submodules_have_nothing_that_is_obeyed() {
     outside(&world, "git -C lib status >/dev/null");
 }
 
+/// git on the host empties and fills the work tree that the data names.
+#[test]
+fn the_work_tree_of_new_data_is_nothing_that_is_kept() {
+    let reset = "git submodule foreach -q 'git reset -q --hard' >/dev/null 2>&1 || :";
+    let clean = "git submodule foreach -q 'git clean -qffdx' >/dev/null 2>&1 || :";
+    for (tree, then) in [("../../../.git/hooks", reset), ("../../../kept", clean), ("../..", clean)] {
+        let make = || {
+            let world = clone();
+            outside(
+                &world,
+                "mkdir kept; echo x >kept/hook; rm -f .git/hooks/*; mkdir -p .git/hooks; git add kept; git commit -q -m kept",
+            );
+            world
+        };
+        let script = format!(
+            "C=$(git rev-parse HEAD); git clone -q --bare . .git/modules/lib; rm -rf .git/modules/lib/hooks
+            printf '[core]\\n\\trepositoryformatversion = 0\\n\\tbare = false\\n\\tworktree = {tree}\\n' >.git/modules/lib/config
+            mkdir lib; echo gitdir: ../.git/modules/lib >lib/.git
+            printf '[submodule \"lib\"]\\n\\tpath = lib\\n\\turl = ./x\\n' >.gitmodules
+            git update-index --add --cacheinfo 160000,$C,lib; git add .gitmodules; git commit -q -m lib"
+        );
+        let changed = |world: &World| {
+            world.has("w/.git/hooks/file")
+                || !world.has("w/kept/hook")
+                || !world.has("w/.git/config")
+                || !world.has("w/mine")
+        };
+        let options = ["-w", ".", "--protect", "kept"];
+        let world = make();
+        outside(&world, "echo x >mine");
+        let done = inside(&world, options, &script).done().code(0);
+        done.stderr_has(&format!("'{}' sets 'core.worktree'", world.text("w/.git/modules/lib/config")));
+        outside(&world, then);
+        assert!(!changed(&world), "{tree}");
+        let world = make();
+        outside(&world, &format!("echo x >mine; {script}; {then}"));
+        assert!(changed(&world), "the control: {tree}");
+    }
+}
+
 #[test]
 fn new_worktrees_are_those_of_git() {
     let data = "mkdir -p .git/worktrees/x; cd .git/worktrees/x; cp ../../HEAD .; echo ../.. >commondir; echo $TOP/t/.git >gitdir";

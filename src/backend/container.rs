@@ -76,7 +76,7 @@ pub fn socket() -> PathBuf {
     Path::new(OURS).join(DOOR).join(SOCKET)
 }
 
-/// Directory of the socket, in [`OURS`] and in the directory of the run.
+/// Directory of the socket, in `OURS` and in the directory of the run.
 pub const DOOR: &str = "door";
 
 /// The socket in it.

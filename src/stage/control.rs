@@ -151,9 +151,9 @@ pub enum Report {
     Signaled(i32),
     /// One process has used the processor time that each may use.
     Spent,
-    /// There is no such target, or it cannot be executed: by the kind of the [`Refusal`] that follows.
+    /// There is no such target, or it cannot be executed: by the kind of the `Refusal` that follows.
     Unfit,
-    /// What all that ran inside has used: the [`Usage`] that follows.
+    /// What all that ran inside has used: the `Usage` that follows.
     Used,
 }
 

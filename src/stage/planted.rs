@@ -84,8 +84,16 @@ impl New<'_> {
         Ok(())
     }
 
+    /// Whether the command could write all that is at a place, which is nothing of git's.
     fn is_granted(&self, place: &Path) -> bool {
-        self.plan.writable().any(|grant| place.starts_with(grant))
+        let rules = &self.plan.rules;
+        let of_git = |below: &Path| below.iter().any(|name| name.eq_ignore_ascii_case(".git"));
+        let grants: Vec<_> = self.plan.writable().filter_map(|grant| place.strip_prefix(grant).ok()).collect();
+        let kept = |at: &Path| at.starts_with(place) && !rules.writable(at);
+        !grants.is_empty()
+            && !grants.into_iter().any(of_git)
+            && rules.writable(place)
+            && !rules.entries().any(|(at, _)| kept(at))
     }
 
     fn is_known(&self, at: &Path) -> bool {
