@@ -3,16 +3,16 @@
 //! Reads what was typed, gathers the policy, hands it to whoever does what was asked for, and prints what is not the target's.
 
 use std::ffi::OsString;
-use std::io::{self, Write};
 use std::os::unix::fs::FileTypeExt;
 
 use nix::sys::signal::Signal;
 
+use crate::answer::{failed, gather, list_of_profiles, printed, show};
 use crate::attempt::{self, execute, plan_only};
-use crate::cli::{self, Action, EnvWord, Format, Invocation, Misread, PolicyForm, PolicySource};
-use crate::config::sources::{self, Sources};
-use crate::config::{payload, print, profiles, record};
-use crate::error::{Error, Kind, Result};
+use crate::cli::{self, Action, EnvWord, Format, Invocation, Misread, PolicySource};
+use crate::config::print;
+use crate::config::sources::Sources;
+use crate::error::{Kind, Result};
 use crate::exit::Status;
 use crate::host::Host;
 use crate::policy::Policy;
@@ -45,7 +45,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Status {
             {
                 tracing::warn!("the word after --print-policy is the command: {hint}");
             }
-            gather(sources, &host).and_then(|policy| show(&printed(&policy, form, &host)?, &host))
+            gather(sources, &host)
+                .and_then(|policy| show(&printed(&policy, &plan::absolute(&policy, &host)?, form)?, &host))
         }
         Action::DryRun(format) => {
             let done = gather(sources, &host)
@@ -114,19 +115,6 @@ fn misread_command(misread: Misread, host: &Host) -> Status {
     status
 }
 
-fn failed(error: &Error) -> Status {
-    log::failure(error);
-    Status::Failed(error.kind())
-}
-
-fn gather(sources: Sources, host: &Host) -> Result<Policy> {
-    let (policy, warnings) = sources::gather(sources, host)?;
-    for warning in warnings {
-        tracing::warn!("{warning}");
-    }
-    Ok(policy)
-}
-
 /// A word that was taken for the command where a form of what is printed was meant.
 fn stray_form(option: &str, forms: &[&str], target: &[OsString]) -> Option<String> {
     let word = target.first()?.to_str()?;
@@ -143,41 +131,4 @@ fn planned(policy: &Policy, target: &[OsString], trace: bool, format: Format, ho
     let planned = plan_only(policy, host, target, trace)?;
     let hash = print::hash(&plan::absolute(policy, host)?);
     dry_run::render(&planned, policy, hash, format)
-}
-
-fn list_of_profiles(host: &Host) -> Vec<u8> {
-    let list = profiles::list(sources::profile_directory(host).as_deref());
-    let lines = list.iter().flat_map(|(name, line)| [name.clone(), ": ".into(), log::escape(line), "\n".into()]);
-    lines.collect::<String>().into_bytes()
-}
-
-fn printed(policy: &Policy, form: PolicyForm, host: &Host) -> Result<Vec<u8>> {
-    // What cannot be resolved is a mistake in any form. A file keeps the words, a payload has no place for them.
-    let absolute = plan::absolute(policy, host)?;
-    let text = match form {
-        PolicyForm::Json => print::json(policy),
-        PolicyForm::Toml => print::toml(policy),
-        PolicyForm::Payload => {
-            let record = record::record(&absolute)
-                .map_err(|error| Error::text(Kind::Policy, format!("cannot print the policy as a payload: {error:#}")))
-                .map_err(|error| error.hint("--print-policy=toml has a place for everything"))?;
-            payload::encode(&record) + "\n"
-        }
-    };
-    Ok(text.into_bytes())
-}
-
-/// Writes to standard output what is not the target's; a reader that is gone or a full disk is a failure.
-fn show(bytes: &[u8], host: &Host) -> Result<Status> {
-    let mut out = io::stdout().lock();
-    // What was closed is open by now, and leads nowhere.
-    let written = if host.inherited.closed[1] {
-        Err(io::Error::from_raw_os_error(libc::EBADF))
-    } else {
-        out.write_all(bytes).and_then(|()| out.flush())
-    };
-    written.map_err(|error| {
-        Error::text(Kind::Usage, format!("cannot write to standard output: {}", sys::process::describe(&error)))
-    })?;
-    Ok(Status::Done)
 }

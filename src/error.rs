@@ -53,7 +53,11 @@ impl Error {
     /// The same error with one more remedy; each is printed on a line of its own after `sandbox-run: hint: `.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
-        self.hints.push(hint.into());
+        let hint = hint.into();
+        // Two backends may fail for the same reason, with the same remedy.
+        if !self.hints.contains(&hint) {
+            self.hints.push(hint);
+        }
         self
     }
 
@@ -87,5 +91,16 @@ pub trait ResultExt<T> {
 impl<T, E: Into<anyhow::Error>> ResultExt<T> for std::result::Result<T, E> {
     fn kind(self, kind: Kind) -> Result<T> {
         self.map_err(|source| Error::new(kind, source))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_remedy_is_told_once() {
+        let error = Error::text(Kind::Gap, "x").hint("a").hint("b").hint("a");
+        assert_eq!(error.hints(), ["a", "b"]);
     }
 }

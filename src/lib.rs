@@ -23,6 +23,7 @@
 //!
 //! [`call`] walks this way once, with [`attempt`] for the part from policy to status, [`explain`] for a trial in the target's place and [`report`] for what machines are told; `main` renders and leaves. The library is the program's own: it promises no stable interface.
 
+mod answer;
 pub mod backend;
 pub mod cli;
 pub mod config;

@@ -3,23 +3,21 @@
 //! Reads what was typed, gathers the policy, hands it to whoever does what was asked for, and prints what is not the target's.
 
 use std::ffi::OsString;
-use std::io::{self, Write};
 
 use super::paths::absolute;
 use super::report::Reports;
 use super::run::{self, Left};
 use super::{check, dry_run};
-use crate::cli::{self, Action, Invocation, Misread, PolicyForm};
-use crate::config::sources::{self, Sources};
-use crate::config::{payload, print, profiles, record};
+use crate::answer::{failed, gather, list_of_profiles, printed, show};
+use crate::cli::{self, Action, Invocation, Misread};
+use crate::config::print;
+use crate::config::sources::Sources;
 use crate::error::{Error, Kind, Result};
 use crate::exit::Status;
 use crate::host::Host;
 use crate::log;
-use crate::policy::Policy;
 use crate::report::Asked;
 use crate::report::object::Run;
-use crate::sys;
 
 /// Does what `arguments` (without `argv[0]`) say; the number for whoever called.
 #[must_use]
@@ -48,7 +46,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u32 {
             if report.works() { Ok(Status::Done) } else { Ok(Status::Failed(Kind::Backend)) }
         }),
         Action::PrintPolicy(form) => {
-            gather(sources, &host).and_then(|policy| show(&printed(&policy, form, &host)?, &host))
+            gather(sources, &host).and_then(|policy| show(&printed(&policy, &absolute(&policy, &host)?, form)?, &host))
         }
         Action::DryRun(format) => untraced().and_then(|()| gather(sources, &host)).and_then(|policy| {
             let plan = run::plan(&policy, &host, &target)?;
@@ -90,53 +88,4 @@ fn misread_command(misread: Misread, host: &Host) -> Status {
     }
     reports.write(Run { argv: misread.target, status });
     status
-}
-
-fn failed(error: &Error) -> Status {
-    log::failure(error);
-    Status::Failed(error.kind())
-}
-
-fn gather(sources: Sources, host: &Host) -> Result<Policy> {
-    let (policy, warnings) = sources::gather(sources, host)?;
-    for warning in warnings {
-        tracing::warn!("{warning}");
-    }
-    Ok(policy)
-}
-
-fn list_of_profiles(host: &Host) -> Vec<u8> {
-    let list = profiles::list(sources::profile_directory(host).as_deref());
-    let lines = list.iter().flat_map(|(name, line)| [name.clone(), ": ".into(), log::escape(line), "\n".into()]);
-    lines.collect::<String>().into_bytes()
-}
-
-fn printed(policy: &Policy, form: PolicyForm, host: &Host) -> Result<Vec<u8>> {
-    // What cannot be resolved is a mistake in any form. A file keeps the words, a payload has no place for them.
-    let absolute = absolute(policy, host)?;
-    let text = match form {
-        PolicyForm::Json => print::json(policy),
-        PolicyForm::Toml => print::toml(policy),
-        PolicyForm::Payload => {
-            let record = record::record(&absolute)
-                .map_err(|error| Error::text(Kind::Policy, format!("cannot print the policy as a payload: {error:#}")))
-                .map_err(|error| error.hint("--print-policy=toml has a place for everything"))?;
-            payload::encode(&record) + "\n"
-        }
-    };
-    Ok(text.into_bytes())
-}
-
-/// Writes to standard output what is not the target's; a reader that is gone or a full disk is a failure.
-fn show(bytes: &[u8], host: &Host) -> Result<Status> {
-    let mut out = io::stdout().lock();
-    let written = if host.inherited.closed[1] {
-        Err(sys::streams::not_open())
-    } else {
-        out.write_all(bytes).and_then(|()| out.flush())
-    };
-    written.map_err(|error| {
-        Error::text(Kind::Usage, format!("cannot write to standard output: {}", sys::process::describe(&error)))
-    })?;
-    Ok(Status::Done)
 }
