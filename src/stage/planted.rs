@@ -96,8 +96,9 @@ impl New<'_> {
             && !rules.entries().any(|(at, _)| kept(at))
     }
 
+    /// Whether it was there before the run: it was looked at, or it was closed to us, and then nothing could be made in its place.
     fn is_known(&self, at: &Path) -> bool {
-        self.plan.recognised.seen.contains_key(at)
+        self.plan.recognised.seen.contains_key(at) || !self.plan.rules.writable(at)
     }
 
     fn worktree(&self, at: &Path, above: &File, held: &File) {
