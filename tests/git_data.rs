@@ -310,6 +310,108 @@ fn the_work_tree_of_new_data_is_nothing_that_is_kept() {
     }
 }
 
+/// A place that is nothing yet, or nothing that is kept, is anything later.
+#[test]
+fn the_work_tree_of_new_data_is_there_and_says_so() {
+    let data = |tree: &str| {
+        format!(
+            "git clone -q --bare . .git/modules/lib; rm -rf .git/modules/lib/hooks
+            printf '[core]\\n\\trepositoryformatversion = 0\\n\\tbare = false\\n\\tworktree = {tree}\\n' >.git/modules/lib/config"
+        )
+    };
+    let dot_git = "echo gitdir: ../.git/modules/lib >lib/.git";
+    for (tree, more) in [
+        ("../../../lib", ""),
+        ("../../../lib", "touch lib"),
+        ("../../../lib", "mkdir lib"),
+        ("../../../lib", "mkdir lib; mkdir lib/.git"),
+        ("../../../lib", "mkdir lib; echo gitdir: ../.git >lib/.git"),
+        ("../../../lib", "mkdir e; ln -s e lib; echo gitdir: ../.git/modules/lib >lib/.git"),
+        ("../../../lib", "mkdir lib; ln -s e lib/.git; echo gitdir: ../.git/modules/lib >lib/e"),
+        ("../../../lib", "ln -s ../o/victim lib"),
+        ("../../../d", &format!("mkdir d lib; {dot_git}; cp lib/.git d")),
+    ] {
+        let world = clone();
+        outside(&world, "git config core.hooksPath d/hooks");
+        let done = inside(&world, ["-w", "."], &format!("{}; {more}", data(tree))).done().code(0);
+        done.stderr_has(&format!("'{}' sets 'core.worktree'", world.text("w/.git/modules/lib/config")));
+    }
+    // What is kept stays where it is: also in the next run, and also a work tree that the caller has taken away.
+    let world = clone();
+    inside(&world, ["-w", "."], &format!("{}; mkdir lib; {dot_git}", data("../../../lib"))).done().is(0, "", "");
+    let taken = "rm -rf lib; mv lib e; ln -s .git lib; ls -l lib";
+    inside(&world, ["-w", "."], taken).done().stderr_has("busy");
+    assert!(!world.path("w/lib").is_symlink());
+    for prepare in ["rm -r lib", "rm -r lib; mkdir lib"] {
+        outside(&world, prepare);
+        let linked = "rm -rf lib; ln -s .git lib";
+        let done = inside(&world, ["-w", "."], linked).done().code(0);
+        done.stderr_has(&format!(
+            "'{}', which git on the host would obey, was made during the run",
+            world.text("w/lib")
+        ));
+        assert!(!world.has("w/lib"));
+        inside(&world, ["-w", "."], "mkdir lib").done().is(0, "", "");
+    }
+}
+
+#[test]
+fn a_worktree_that_has_gone_is_no_link() {
+    let make = || {
+        let world = clone();
+        outside(&world, "git worktree add -q -b t tree; rm -r tree; touch ../o/victim/mine");
+        world
+    };
+    let world = make();
+    let link = "ln -s ../o/victim tree";
+    let after = "git worktree repair >/dev/null 2>&1; git worktree remove -f tree 2>/dev/null; test -e ../o/victim/mine && echo there || echo gone";
+    let done = inside(&world, ["-w", "."], link).done().code(0);
+    done.stderr_has("which git on the host would obey, was made during the run");
+    assert_eq!(outside(&world, &format!("{{ {after}; }} || :")), "there\n");
+    let world = make();
+    inside(&world, ["-w", "."], "mkdir tree && rmdir tree").done().is(0, "", "");
+    outside(&world, link);
+    assert_eq!(outside(&world, &format!("{{ {after}; }} || :")), "gone\n", "the control");
+}
+
+/// git of others passes over what it cannot read.
+#[test]
+fn a_shared_repository_stays_open_to_others() {
+    for damage in [
+        "chmod 600 .git/HEAD",
+        "rm .git/HEAD; (umask 077; echo ref: refs/heads/main >.git/HEAD)",
+        "chmod 2700 .git",
+        "chmod 700 .git/refs",
+        "mv .git/refs .git/r; mkdir -m 700 .git/refs",
+    ] {
+        let world = clone();
+        let share = "chmod 2775 .git .git/objects .git/refs; chmod 664 .git/HEAD";
+        outside(&world, share);
+        let done = inside(&world, ["-w", "."], damage).done().code(0);
+        done.stderr_has("was damaged during the run").stderr_has("others can read it again");
+        for (path, bits) in [("", 0o055), ("/refs", 0o055), ("/objects", 0o055), ("/HEAD", 0o044)] {
+            assert_eq!(mode(&world, &format!("w/.git{path}")) & bits, bits, "{damage}: {path}");
+        }
+    }
+    // One that is the caller's alone may be closed to others.
+    let world = clone();
+    outside(&world, "chmod 755 .git");
+    inside(&world, ["-w", "."], "chmod 700 .git; chmod 600 .git/HEAD").done().is(0, "", "");
+    assert_eq!((mode(&world, "w/.git"), mode(&world, "w/.git/HEAD")), (0o700, 0o600));
+}
+
+/// Nothing can be made in them, so what is there was there.
+#[test]
+fn links_in_directories_of_the_caller_that_are_closed_stay() {
+    for mode in ["000", "111", "311", "333", "444"] {
+        let world = clone();
+        outside(&world, &format!("mkdir .git/priv; ln -s /nowhere .git/priv/l; chmod {mode} .git/priv"));
+        let done = inside(&world, ["-w", "."], "true").done().code(0);
+        done.stderr_lacks("was made during the run");
+        outside(&world, "chmod 700 .git/priv; test -L .git/priv/l");
+    }
+}
+
 #[test]
 fn new_worktrees_are_those_of_git() {
     let data = "mkdir -p .git/worktrees/x; cd .git/worktrees/x; cp ../../HEAD .; echo ../.. >commondir; echo $TOP/t/.git >gitdir";

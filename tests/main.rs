@@ -35,6 +35,7 @@ mod forgery;
 mod fuzz;
 mod gaps;
 mod git;
+mod git_around;
 mod git_data;
 mod git_given;
 mod git_index;

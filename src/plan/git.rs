@@ -6,12 +6,14 @@
 //! Terms: a *git directory* holds `HEAD`, `config` and `hooks`; `.git` is one, or a file that names one; the *common directory*
 //! is the git directory that several worktrees share.
 
+mod around;
 mod data;
 mod given;
 pub mod harmless;
 pub mod index;
 mod named;
 pub mod paths;
+mod places;
 pub mod rerere;
 pub mod seen;
 mod settings;
@@ -189,6 +191,7 @@ impl Builder<'_> {
             self.not_to_be_made(&worktree, OBEYED_IN_WORKTREE);
             // Its work tree may be out of sight.
             self.named_by(&[directory, &worktree], &worktree)?;
+            self.no_link_to_worktree(&worktree);
         }
         self.modules(&directory.join("modules"), 0)
     }
@@ -238,6 +241,7 @@ impl Builder<'_> {
             directory: directory.to_owned(),
             name: name.into(),
             mode,
+            links_only: false,
             obeyed_by,
         }));
     }
@@ -249,6 +253,7 @@ impl Builder<'_> {
                 self.git_directory(&path)?;
                 // It may be checked out nowhere.
                 self.named_by(&[&path], &path)?;
+                self.no_link_to_work_tree(&path);
             }
             // A name can go on below what somebody has given the look of a git directory.
             if !is_git_directory(&path) {
@@ -332,6 +337,12 @@ fn looks_like_git_directory(path: &Path) -> bool {
         [true, true, _, true] | [true, _, true, _] | [_, true, true, _] => true,
         _ => settings(),
     }
+}
+
+/// The way to the git directory that a `.git` file names.
+#[must_use]
+pub fn way_to_data(dot_git: &Path) -> Option<Walk> {
+    way_in(dot_git, GITDIR).ok().flatten()
 }
 
 /// Why it cannot be said what a file names.

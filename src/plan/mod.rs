@@ -140,6 +140,8 @@ pub struct Absent {
     pub name: PathBuf,
     /// Permission bits of the directory before the run.
     pub mode: u32,
+    /// Whether only a link may not be there.
+    pub links_only: bool,
     /// Who on the host would obey it.
     pub obeyed_by: &'static str,
 }

@@ -8,7 +8,7 @@ use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, lchown, symlink};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, lchown, symlink};
 use std::path::Path;
 
 use nix::unistd::geteuid;
@@ -100,6 +100,9 @@ fn mended(plan: &Plan, directory: &Path, whole: &Whole) -> io::Result<Vec<String
         // Before something is made in it, and in what is made.
         let listed = relist(&held, whole)?;
         restore(plan, &held, whole, &mut done)?;
+        if reopen(&held, whole)? {
+            done.push("others can read it again".into());
+        }
         if listed | relist(&held, whole)? {
             done.push("what is made in it has the permissions again that it had before".into());
         }
@@ -189,6 +192,31 @@ fn restore(plan: &Plan, held: &File, whole: &Whole, done: &mut Vec<String>) -> i
         done.push(format!("'HEAD' says again what it said before{link}{aside}"));
     }
     Ok(())
+}
+
+/// Lets those look at a shared repository who could before: to git of others it would be none. Whether one could not.
+fn reopen(held: &File, whole: &Whole) -> io::Result<bool> {
+    let Some(mode) = whole.shared else { return Ok(false) };
+    let mut changed = lend(held, mode)?;
+    for (name, mode) in ["HEAD", PARTS[0], PARTS[1]].into_iter().zip(whole.modes) {
+        // What is a link was one.
+        let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+        let file = || OpenOptions::new().read(true).custom_flags(flags).open(through(held).join(name));
+        if let Ok(part) = enter(held, OsStr::new(name)).or_else(|_| file()) {
+            changed |= lend(&part, mode)?;
+        }
+    }
+    Ok(changed)
+}
+
+/// Gives back what group and others could do, but for writing; whether they could not.
+fn lend(file: &File, mode: u32) -> io::Result<bool> {
+    let now = fs::metadata(through(file))?.mode() & 0o7777;
+    let lost = mode & !now & 0o055;
+    if lost != 0 {
+        fs::set_permissions(through(file), Permissions::from_mode(now | lost))?;
+    }
+    Ok(lost != 0)
 }
 
 fn write(path: &Path, text: &[u8], mode: u32) -> io::Result<()> {

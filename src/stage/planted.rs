@@ -13,8 +13,9 @@ use std::path::Path;
 use super::held::{Held, let_in};
 use super::strays;
 use crate::plan::git::seen::{self, Seen};
-use crate::plan::git::{DEEPEST, harmless, index, is_git_directory, is_sha256, rerere};
-use crate::plan::{Plan, closed};
+use crate::plan::git::{DEEPEST, harmless, index, is_git_directory, is_sha256, rerere, way_to_data};
+use crate::plan::links::{Walk, walk};
+use crate::plan::{Absent, Plan, closed};
 use crate::sys::at::{enter, open, through};
 use crate::sys::process::describe;
 
@@ -84,9 +85,25 @@ impl New<'_> {
         Ok(())
     }
 
+    /// Whether the place at the end of `way` is the work tree of `data`, where the next run keeps it: what is there later, or nothing
+    /// says is there, is anything.
+    fn is_work_tree(&self, way: &Path, data: &Path) -> bool {
+        let pinned = |found: &Walk| {
+            let mut places = found.links.iter().filter_map(|link| link.at.parent());
+            places.all(|above| !self.plan.rules.writable(above))
+        };
+        let Some(found) = walk(way).ok().filter(|found| found.metadata.is_dir() && pinned(found)) else { return false };
+        let back = way_to_data(&found.end.join(".git")).filter(pinned);
+        back.is_some_and(|back| back.end == data) && self.is_granted(&found.end)
+    }
+
     /// Whether the command could write all that is at a place, which is nothing of git's.
     fn is_granted(&self, place: &Path) -> bool {
         let rules = &self.plan.rules;
+        let missing = |absent: &Absent| {
+            let path = absent.directory.join(&absent.name);
+            !absent.links_only && (path.starts_with(place) || place.starts_with(&path))
+        };
         let of_git = |below: &Path| below.iter().any(|name| name.eq_ignore_ascii_case(".git"));
         let grants: Vec<_> = self.plan.writable().filter_map(|grant| place.strip_prefix(grant).ok()).collect();
         let kept = |at: &Path| at.starts_with(place) && !rules.writable(at);
@@ -94,6 +111,7 @@ impl New<'_> {
             && !grants.into_iter().any(of_git)
             && rules.writable(place)
             && !rules.entries().any(|(at, _)| kept(at))
+            && !self.plan.absent.iter().any(missing)
     }
 
     /// Whether it was there before the run: it was looked at, or it was closed to us, and then nothing could be made in its place.
@@ -105,7 +123,7 @@ impl New<'_> {
         if self.is_known(at) {
             return;
         }
-        match harmless::in_worktree(at, &through(held), &|place| self.is_granted(place)) {
+        match harmless::in_worktree(at, &through(held), &|way| self.is_work_tree(way, at)) {
             Some(why) => self.move_up(at, above, &why),
             None => files(at, held, &Seen::new()),
         }
@@ -115,7 +133,7 @@ impl New<'_> {
         let known = self.is_known(at);
         let path = through(held);
         if !known {
-            for (name, why) in harmless::in_module(at, &path, &|place| self.is_granted(place)) {
+            for (name, why) in harmless::in_module(at, &path, &|way| self.is_work_tree(way, at)) {
                 move_aside(at, held, OsStr::new(name), &why);
             }
             files(at, held, &Seen::new());

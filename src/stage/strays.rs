@@ -25,7 +25,7 @@ const TOLD: usize = 20;
 pub fn take_away(plan: &Plan) {
     let links_of = |directory: &Path| plan.recognised.links.contains_key(directory);
     for (directory, known) in &plan.recognised.links {
-        match links(directory, known, &links_of) {
+        match links(plan, directory, known, &links_of) {
             Ok(None) => {}
             Ok(Some(place)) => tracing::warn!(
                 "there is too much in '{}' to look at it all: git on the host would write through links that the command has made there",
@@ -42,7 +42,7 @@ pub fn take_away(plan: &Plan) {
 }
 
 /// The first directory that was looked at before, and not now.
-fn links(top: &Path, known: &Known, links_of: &dyn Fn(&Path) -> bool) -> io::Result<Option<PathBuf>> {
+fn links(plan: &Plan, top: &Path, known: &Known, links_of: &dyn Fn(&Path) -> bool) -> io::Result<Option<PathBuf>> {
     let held = open(top)?;
     let told = Cell::new(0_usize);
     let tell = |path: &Path, what: &str, fate: io::Result<String>| {
@@ -58,8 +58,10 @@ fn links(top: &Path, known: &Known, links_of: &dyn Fn(&Path) -> bool) -> io::Res
             ),
         }
     };
+    // What was closed to us was not to be written.
+    let kept = |path: &Path| path.parent().is_some_and(|above| !plan.rules.writable(&top.join(above)));
     let mut found = |link: Link| {
-        let was_there = known.links.get(link.path) == Some(&link.text);
+        let was_there = known.links.get(link.path) == Some(&link.text) || kept(link.path);
         if was_there || known.may_have(link.path) || is_head(&link) || is_put_aside(&link) {
             return;
         }
@@ -68,7 +70,7 @@ fn links(top: &Path, known: &Known, links_of: &dyn Fn(&Path) -> bool) -> io::Res
     };
     let mut deep = |directory: &File, path: &Path| {
         let name = path.file_name().unwrap_or_default();
-        if !known.cut.contains(path) && !known.may_have(path) {
+        if !known.cut.contains(path) && !known.may_have(path) && !kept(path) {
             tell(path, "a directory too deep for git and to be looked at", move_aside(&held, directory, name));
         }
     };

@@ -52,7 +52,7 @@ impl Step<'_> {
 
 /// Moves aside what was made in a place of `absent`; `None` when there is nothing.
 ///
-/// A link on the way, below the directory that kept its name, was made as well, and leads git to the rest.
+/// A link on the way, below the directory that kept its name, was made as well, and leads whoever obeys it to the rest.
 fn move_aside(plan: &Plan, absent: &Absent) -> io::Result<Option<Made>> {
     let path = absent.directory.join(&absent.name);
     let mut at = PathBuf::from("/");
@@ -64,7 +64,7 @@ fn move_aside(plan: &Plan, absent: &Absent) -> io::Result<Option<Made>> {
         if at.starts_with(&absent.directory) {
             let held = Held::in_directory(step.directory.try_clone()?, part);
             let data = step.attempt(plan, || fs::symlink_metadata(&held.path))?;
-            if next == path || data.is_symlink() {
+            if next == path && !absent.links_only || data.is_symlink() {
                 let fate = match step.attempt(plan, || held.rename(part)) {
                     Ok(name) => Fate::Renamed(at.join(name)),
                     Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(error),

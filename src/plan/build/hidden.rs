@@ -20,6 +20,7 @@ impl Builder<'_> {
             self.view.drop_hidden_protects();
             let tops: Vec<_> = self.view.write_grants().map(Path::to_owned).collect();
             self.repositories(&tops)?;
+            self.repositories_around()?;
             return Ok(Scan::default());
         };
         let home = self.host.home.as_deref().and_then(|home| walk(home).ok()).map(|found| found.end);
@@ -46,6 +47,7 @@ impl Builder<'_> {
         let granted: Vec<_> = granted.map(Path::to_owned).collect();
         self.repositories(&granted)?;
         self.repositories(&scan.repositories)?;
+        self.repositories_around()?;
         self.notes.extend(scan.notes.iter().cloned());
         self.warnings.extend(scan.warnings.iter().cloned());
         self.tell_of_git(&scan.told);

@@ -4,10 +4,9 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Component, Path, PathBuf};
+use std::path::Path;
 
 use super::super::closed;
-use super::super::links::walk;
 use super::settings::{Setting, parse};
 use super::{COMMON, looks_like_git_directory, read};
 
@@ -39,14 +38,14 @@ const SETTINGS: &[(&str, &[&str])] = &[
 ];
 
 /// What the data of a submodule, that nobody knew before the run, has of what git obeys: names, each with a reason. `looked` is where
-/// the `directory` is looked at, and `granted` whether the command could write a place.
-pub fn in_module(directory: &Path, looked: &Path, granted: &dyn Fn(&Path) -> bool) -> Vec<(&'static str, String)> {
+/// the `directory` is looked at, and `fits` whether a place is its work tree, as git makes one.
+pub fn in_module(directory: &Path, looked: &Path, fits: &dyn Fn(&Path) -> bool) -> Vec<(&'static str, String)> {
     let mut found = Vec::new();
     if !looks_like_git_directory(looked) {
         return found;
     }
     for name in ["config", "config.worktree"] {
-        found.extend(settings(directory, &looked.join(name), granted).map(|why| (name, why)));
+        found.extend(settings(directory, &looked.join(name), fits).map(|why| (name, why)));
     }
     if has_hooks(&looked.join("hooks")) {
         found.push(("hooks", "has hooks that git on the host would run".into()));
@@ -58,29 +57,28 @@ pub fn in_module(directory: &Path, looked: &Path, granted: &dyn Fn(&Path) -> boo
 }
 
 /// Why the data of a worktree that nobody knew before the run is not what git makes.
-pub fn in_worktree(directory: &Path, looked: &Path, granted: &dyn Fn(&Path) -> bool) -> Option<String> {
+pub fn in_worktree(directory: &Path, looked: &Path, fits: &dyn Fn(&Path) -> bool) -> Option<String> {
     let text = |name: &str| read(&looked.join(name)).ok().flatten().unwrap_or_default();
     if text(COMMON).trim_ascii_end() != b"../.." {
         return Some("sends git on the host to another place for its settings and hooks".into());
     }
     let place = text("gitdir");
-    let place = resolved(&directory.join(OsStr::from_bytes(place.trim_ascii_end())));
-    if !place.parent().is_some_and(granted) {
+    let place = directory.join(OsStr::from_bytes(place.trim_ascii_end()));
+    if place.file_name() != Some(OsStr::new(".git")) || !place.parent().is_some_and(fits) {
         return Some(format!("names '{}', where git on the host would write", place.display()));
     }
-    settings(directory, &looked.join("config.worktree"), granted).map(|why| format!("has settings and {why}"))
+    settings(directory, &looked.join("config.worktree"), fits).map(|why| format!("has settings and {why}"))
 }
 
 /// The first setting in `file` that is none of the above.
-fn settings(directory: &Path, file: &Path, granted: &dyn Fn(&Path) -> bool) -> Option<String> {
+fn settings(directory: &Path, file: &Path, fits: &dyn Fn(&Path) -> bool) -> Option<String> {
     let text = match closed::there(read(file)) {
         Ok(text) => text.flatten()?,
         Err(_) => return Some("cannot be read".into()),
     };
     let bad = |one: &Setting| {
         let known = SETTINGS.iter().any(|(section, keys)| one.section == *section && keys.contains(&one.key.as_str()));
-        let inside = |value: &[u8]| granted(&resolved(&directory.join(OsStr::from_bytes(value))));
-        !known || one.key == "worktree" && !inside(&one.value)
+        !known || one.key == "worktree" && !fits(&directory.join(OsStr::from_bytes(&one.value)))
     };
     let one = parse(&text).into_iter().find(bad)?;
     Some(format!("sets '{}.{}', which git on the host would obey", one.section, one.key))
@@ -94,17 +92,4 @@ fn has_hooks(hooks: &Path) -> bool {
         let directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
         !directory && !entry.file_name().as_bytes().ends_with(b".sample")
     })
-}
-
-/// Where a path leads, or would.
-fn resolved(path: &Path) -> PathBuf {
-    let mut end = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::ParentDir => drop(end.pop()),
-            part => end.push(part),
-        }
-        end = walk(&end).map_or(end, |found| found.end);
-    }
-    end
 }

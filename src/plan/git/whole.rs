@@ -49,6 +49,8 @@ pub struct Whole {
     pub parts: [Part; 2],
     /// Permission bits of `HEAD` and of the parts.
     pub modes: [u32; 3],
+    /// Its own permission bits, where others use it as well: another user's, or one of a group.
+    pub shared: Option<u32>,
     /// What is made in it, and in the parts, begins with these access control lists.
     pub lists: [Option<Vec<u8>>; 3],
 }
@@ -169,7 +171,10 @@ impl Builder<'_> {
             let mode = |name| fs::metadata(directory.join(name)).map_or(0o644, |data| data.mode() & 0o7777);
             let list = |name| acl::of(&directory.join(name), List::Default).ok().flatten();
             let modes = ["HEAD", PARTS[0], PARTS[1]].map(mode);
-            let whole = Whole { head, parts: [objects, refs], modes, lists: LISTED.map(list) };
+            let shared = fs::metadata(directory).ok();
+            let shared = shared.filter(|data| data.mode() & 0o022 != 0 || data.uid() != geteuid().as_raw());
+            let shared = shared.map(|data| data.mode() & 0o7777);
+            let whole = Whole { head, parts: [objects, refs], modes, shared, lists: LISTED.map(list) };
             self.recognised.whole.insert(directory.to_owned(), whole);
             self.way_to(directory);
         }
