@@ -8,7 +8,7 @@ use crate::attempt::Planned;
 use crate::backend;
 use crate::cli::Format;
 use crate::error::Result;
-use crate::launch::{Confinement, File, Launch, Word};
+use crate::launch::{Confinement, File, Launch, Word, named};
 use crate::log::escape;
 use crate::plan::reach::Right;
 use crate::plan::{Gap, MountOp, Plan};
@@ -205,7 +205,7 @@ fn profile(launch: &Launch) -> Option<&String> {
     let Launch::Program(command) = launch else { return None };
     command.arguments.iter().find_map(|word| match word {
         Word::Private(text) => Some(text),
-        Word::Text(_) | Word::Fd(_) | Word::FdPath(_) | Word::Scratch { .. } | Word::Run(_) => None,
+        Word::Text(_) | Word::Fd(_) | Word::FdPath(_) | Word::Scratch { .. } => None,
     })
 }
 
@@ -330,14 +330,14 @@ fn word(word: &Word) -> String {
         File::Host(path) => format!("{{{}}}", path.display()),
     };
     match word {
-        Word::Text(text) => text.display().to_string(),
+        Word::Text(text) => named(text, "{run}".as_ref()).display().to_string(),
         Word::Fd(which) => file(which),
         Word::FdPath(which) => format!("/proc/self/fd/{}", file(which)),
         Word::Private(_) => "{profile}".to_owned(),
         Word::Scratch { before, name, after } => {
+            let after = named(after, "{run}".as_ref());
             format!("{}{{scratch}}/{}{}", before.display(), name.display(), after.display())
         }
-        Word::Run(before) => format!("{}{{run}}", before.display()),
     }
 }
 

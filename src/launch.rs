@@ -2,7 +2,8 @@
 //!
 //! Pure data, the same on every platform, so that translations are tested as text. `stage::outer` carries it out.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use crate::plan::reach::Allowed;
@@ -49,12 +50,14 @@ pub struct Door {
     pub environment: Vec<(OsString, OsString)>,
     /// Arguments with which the same program removes what a killed launcher leaves.
     pub removal: Vec<Word>,
+    /// The dynamic loader of which the directory of the run has a copy, without the list of what it loads into every program.
+    pub loader: Option<PathBuf>,
 }
 
 /// One argument.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Word {
-    /// As it is.
+    /// As it is, but for [`RUN`].
     Text(OsString),
     /// The number of a descriptor that is opened at the start.
     Fd(File),
@@ -68,11 +71,19 @@ pub enum Word {
         before: OsString,
         /// The name in the directory.
         name: OsString,
-        /// What stands after it.
+        /// What stands after it, as a [`Text`](Self::Text).
         after: OsString,
     },
-    /// The name of the run, unique, after other text.
-    Run(OsString),
+}
+
+/// Stands for the name of the run, unique and not to be guessed, where the launcher has one. Nothing else in an argument is a NUL.
+pub const RUN: &str = "\0";
+
+/// `text` with the `name` of the run in it.
+#[must_use]
+pub fn named(text: &OsStr, name: &OsStr) -> OsString {
+    let parts: Vec<_> = text.as_bytes().split(|byte| *byte == 0).map(OsStr::from_bytes).collect();
+    parts.join(name)
 }
 
 /// What a descriptor that goes along refers to.

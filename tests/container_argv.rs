@@ -45,15 +45,7 @@ fn argv(world: &World, engine: &str, words: &[&str]) -> String {
     let (uid, gid) = (nix::unistd::getuid(), nix::unistd::getgid());
     let out = out.replace(&format!("uid={uid},gid={gid}"), "uid={uid},gid={gid}");
     // Our own libraries, and what is different for a user who is not root.
-    let own = [
-        "/.sandbox-run/lib",
-        "/.sandbox-run/loader",
-        "--userns keep-id",
-        "ld.so.preload",
-        "dst=/sys,",
-        "--env LD_",
-        "--env GLIBC_",
-    ];
+    let own = ["/.{run}/lib", "/.{run}/loader", "--userns keep-id", "dst=/sys,", "--env LD_", "--env GLIBC_"];
     let lines = out.lines().filter(|line| !line.is_empty() && !own.iter().any(|word| line.contains(word)));
     let mut lines: Vec<_> = lines.map(str::to_owned).collect();
     lines.retain(|line| !line.starts_with("--entrypoint") && !line.starts_with("--library-path"));
@@ -135,8 +127,8 @@ fn odd_names_are_quoted_or_refused() {
     assert!(mounted("docker", "q\"q").contains("--mount type=bind,\"src={w}/q\"\"q\",\"dst={w}/q\"\"q\",readonly\n"));
     assert!(mounted("docker", "a b").contains("--mount type=bind,src={w}/a b,dst={w}/a b,readonly\n"));
     assert!(mounted("docker", "a,b:c").contains("\"dst={w}/a,b:c\",readonly\n"));
-    assert!(mounted("podman", "a,b").contains("--volume {w}/a,b:{w}/a,b:ro\n"));
-    assert!(mounted("podman", "a:b").contains("--mount type=bind,src={w}/a:b,dst={w}/a:b,readonly\n"));
+    assert!(mounted("podman", "a,b").contains("--volume {w}/a,b:{w}/a,b:ro,nodev,nosuid\n"));
+    assert!(mounted("podman", "a:b").contains("--mount type=bind,src={w}/a:b,dst={w}/a:b,readonly,nodev,nosuid\n"));
     for name in ["q\"q", "a,b:c", "line\nbreak"] {
         call(&world, "podman", &["-r", name, "true"]).done().refused(125, &["podman has no way to write that name"]);
     }
@@ -244,8 +236,10 @@ import array, os, re, socket, sys
 if sys.argv[1] == 'rm': sys.exit(0)
 assert not [fd for fd in map(int, os.listdir('/proc/self/fd')) if fd > 3], 'a descriptor was passed on'
 marker = os.environ['SANDBOX_RUN_STAGE'].split()
-assert marker[0] == '/.sandbox-run/door/socket'
-source = next(re.search('src=(.*),dst=/.sandbox-run/door', word) for word in sys.argv if word.endswith('/.sandbox-run/door,readonly'))
+name = sys.argv[sys.argv.index('--name') + 1]
+assert re.fullmatch('sandbox-run-podman-[0-9a-f]{32}', name), name
+assert marker[0] == f'/.{name}/door/socket'
+source = next(filter(None, (re.search(f'src=(.*),dst=/[.]{name}/door,readonly,nodev,nosuid$', word) for word in sys.argv)))
 place = source.group(1) + '/socket'
 def knock(word):
     door = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)

@@ -187,6 +187,29 @@ fn no_privilege_is_left() {
     }
 }
 
+/// What a user of the host may open on a device is not for the command.
+#[test]
+fn a_device_below_a_grant_is_none() {
+    for (user, place) in Place::both() {
+        for name in ["null", "with,comma"] {
+            let script = format!("mknod 'w/{name}' c 1 3; chmod 666 'w/{name}'");
+            place.world.call("sh", ["-c", &script]).cwd(place.world.path(".")).done().code(0);
+            let script = format!("echo x >'{name}'; cat file");
+            place.world.write("w/file", "there\n");
+            // crun leaves a mount that can be written as it is where it is not root's.
+            for options in [&[][..], &["-w", "."]].into_iter().take(if user == 0 { 2 } else { 1 }) {
+                let done = place.sh(options, &script).done().code(0).stdout("there\n");
+                assert!(
+                    done.stderr.contains("Permission denied") || done.stderr.contains("Read-only"),
+                    "{user}: {}",
+                    done.stderr
+                );
+            }
+        }
+        place.world.call("sh", ["-c", "echo x >null"]).done().is(0, "", "");
+    }
+}
+
 #[test]
 fn the_network_is_its_own_unless_it_is_asked_for() {
     for (_, place) in Place::both() {

@@ -60,6 +60,57 @@ fn settings_of_the_repository_above() {
     not_run("git init -q d; git config core.hooksPath d/e/hk; mkdir d/e", "d/e", &hooks, &as_it_is);
 }
 
+/// What belongs to that repository is checked out anywhere.
+#[test]
+fn settings_of_what_belongs_to_the_repository_above() {
+    let hook = HOOK.replace("HOOKS", "hk");
+    for (prepare, commit) in [
+        (
+            "git -c protocol.file.allow=always submodule -q add $PWD/../o/repo s 2>&1; git -C s config core.hooksPath ../d/hk",
+            "cd s",
+        ),
+        (
+            "git -c protocol.file.allow=always submodule -q add $PWD/../o/repo s 2>&1; git -C s config core.hooksPath $PWD/d/hk",
+            "cd s",
+        ),
+        (
+            "git config extensions.worktreeConfig true; git worktree add -q -b t ../o/t; git -C ../o/t config --worktree core.hooksPath $PWD/d/hk",
+            "cd ../o/t",
+        ),
+        (
+            "git worktree add -q -b t s; git config extensions.worktreeConfig true; git -C s config --worktree core.hooksPath ../d/hk",
+            "cd s",
+        ),
+    ] {
+        let commit = format!("{commit}; git commit -q --allow-empty -m x");
+        for sandbox in [true, false] {
+            let world = clone();
+            outside(&world, &format!("({prepare}) >/dev/null"));
+            let hook = hook.replace("$TOP", &world.text("w"));
+            let call = if sandbox { inside(&world, ["-w", "."], &hook) } else { world.call("sh", ["-c", &hook]) };
+            call.cwd(world.path("w/d")).done();
+            outside(&world, &commit);
+            assert_eq!(world.has("w/ran"), !sandbox, "{prepare}");
+        }
+    }
+}
+
+#[test]
+fn settings_of_a_repository_that_the_environment_names() {
+    let hooks = HOOK.replace("HOOKS", "hk");
+    let given = |world: &World, call: Call| {
+        call.env("GIT_DIR", world.text("o/repo/.git")).env("GIT_WORK_TREE", world.text("o/none"))
+    };
+    not_run("mkdir ../o/none; git -C ../o/repo config core.hooksPath hk", "../o/none", &hooks, &given);
+    let absolute = |world: &World, call: Call| call.env("GIT_DIR", world.text("o/repo/.git"));
+    not_run(
+        "mkdir ../o/none; git -C ../o/repo config core.hooksPath $PWD/../o/none/hk",
+        "../o/none",
+        &hooks,
+        &absolute,
+    );
+}
+
 #[test]
 fn settings_of_a_linked_worktree() {
     let world = clone();

@@ -163,3 +163,46 @@ fn indexes_of_git_stay() {
         outside(&world, "git ls-files >/dev/null 2>&1");
     }
 }
+
+/// git takes a directory away for a file or a link that the index names in its place.
+#[test]
+fn no_entry_takes_the_place_of_a_directory_that_is_kept() {
+    let link = |to: &str, at: &str| {
+        format!("L=$(printf '{to}' | git hash-object -w --stdin); git update-index --add --cacheinfo 120000,$L,{at}")
+    };
+    let worktree = "git worktree add -q -b p p/victim";
+    let then = "git checkout -f .; git worktree repair; git worktree remove -f p/victim";
+    let hooks = "mkdir -p hk/in; printf '#!/bin/sh\\n' >hk/in/pre-commit; chmod +x hk/in/pre-commit; git config core.hooksPath hk/in";
+    let planted = "git checkout -f .; git commit -q --allow-empty -m x";
+    let evil = "mkdir -p e/in; printf '#!/bin/sh\\ntouch ran\\n' >e/in/pre-commit; chmod +x e/in/pre-commit";
+    for (before, script, then) in [
+        (worktree.to_owned(), link("../o", "p"), then),
+        ("true".to_owned(), format!("{worktree}; {}", link("../o", "p")), then),
+        (hooks.to_owned(), format!("{evil}; {}", link("e", "hk")), planted),
+    ] {
+        let world = clone();
+        let lost = |world: &World| !world.has("o/victim/file") || world.has("w/ran");
+        outside(&world, &before);
+        inside(&world, ["-w", "."], &script)
+            .done()
+            .code(0)
+            .stderr_has("which git on the host would write, read or delete");
+        after(&world, then);
+        assert!(!lost(&world), "{script}");
+        let world = clone();
+        outside(&world, &before);
+        outside(&world, &script);
+        after(&world, then);
+        assert!(lost(&world), "the control: {script}");
+    }
+    // A submodule has its entry where its work tree is, and files lie in directories that are kept.
+    let world = clone();
+    outside(&world, &format!("{hooks}; git add hk; git init -q sub; cd sub; git commit -q --allow-empty -m x"));
+    inside(
+        &world,
+        ["-w", "."],
+        "git update-index --add --cacheinfo 160000,$(git -C sub rev-parse HEAD),sub; git commit -qm sub",
+    )
+    .done()
+    .is(0, "", "");
+}

@@ -147,7 +147,7 @@ fn written(words: &[Word]) -> (Vec<u8>, BTreeMap<Vec<u8>, File>) {
                 bytes.extend_from_slice(&number);
                 assert!(files.insert(number, file.clone()).is_none(), "one descriptor for each use");
             }
-            Word::FdPath(_) | Word::Private(_) | Word::Scratch { .. } | Word::Run(_) => {
+            Word::FdPath(_) | Word::Private(_) | Word::Scratch { .. } => {
                 panic!("not among the options: {word:?}")
             }
         }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use super::Engine;
 use crate::error::{Error, Kind, Result};
-use crate::launch::{Command, Door, Launch, Word};
+use crate::launch::{Command, Door, Launch, RUN, Word, named};
 use crate::plan::{MountOp, Plan};
 use crate::policy::protection::{PER_PROCESS, Strength};
 use crate::policy::{Network, Protection};
@@ -67,13 +67,14 @@ pub struct Executable {
     pub dynamic: Option<(PathBuf, Vec<PathBuf>)>,
 }
 
-/// The directory inside in which our own things are mounted.
-const OURS: &str = "/.sandbox-run";
+/// The directory inside in which our own things are mounted. An image cannot hold what it does not know, such as a link on which
+/// the engine would mount ours, and a grant over it.
+const OURS: &str = concat!("/.", "\0");
 
-/// The socket inside, below the directory that the run is handed over by.
+/// The socket inside, in a run of this `name`.
 #[must_use]
-pub fn socket() -> PathBuf {
-    Path::new(OURS).join(DOOR).join(SOCKET)
+pub fn socket(name: &OsStr) -> PathBuf {
+    PathBuf::from(named(OURS.as_ref(), name)).join(DOOR).join(SOCKET)
 }
 
 /// Directory of the socket, in `OURS` and in the directory of the run.
@@ -84,6 +85,9 @@ pub const SOCKET: &str = "socket";
 
 /// An empty file in the directory of the run.
 pub const EMPTY: &str = "empty";
+
+/// The dynamic loader, in both.
+pub const LOADER: &str = "loader";
 
 /// What each container of ours is marked with.
 pub const LABEL: &str = "sandbox-run";
@@ -141,32 +145,38 @@ pub fn launch(plan: &Plan, found: Option<&Found>) -> Result<Launch> {
     // The value is in the environment of the program, where nobody else reads it.
     options.push(["--env", crate::stage::handoff::MARKER]);
     let inside = |name: &str| format!("{OURS}/{name}");
+    // Of what the image sets, a loader obeys these.
+    for name in LOADED_BY {
+        options.push(["--env".to_owned(), format!("{name}=")]);
+    }
     let arguments: Vec<String> = if found.own.dynamic.is_none() {
         options.push(["--entrypoint".to_owned(), inside(PROGRAM)]);
         Vec::new()
     } else {
-        // Of what the image sets, the loader obeys these.
-        options.push(["--env", "LD_PRELOAD=", "--env", "LD_AUDIT=", "--env", "GLIBC_TUNABLES="]);
         options.push(["--entrypoint".to_owned(), inside(LOADER)]);
         vec!["--library-path".into(), inside(LIBRARIES), inside(PROGRAM)]
     };
     options.words.push(container.as_ref().map_or("", |container| container.image.as_str()).into());
     options.words.extend(arguments.into_iter().map(Word::from));
     let removal = match found.engine {
-        Engine::Podman => vec!["rm".into(), "--force".into(), "--ignore".into(), Word::Run("".into())],
-        Engine::Docker | Engine::Any => vec!["rm".into(), "--force".into(), Word::Run("".into())],
+        Engine::Podman => vec!["rm".into(), "--force".into(), "--ignore".into(), RUN.into()],
+        Engine::Docker | Engine::Any => vec!["rm".into(), "--force".into(), RUN.into()],
     };
+    let loader = found.own.dynamic.as_ref().map(|(loader, _)| loader.clone());
     Ok(Launch::Program(Command {
         program: found.program.clone(),
         arguments: options.words,
         options: Vec::new(),
-        door: Some(Door { environment: found.environment.clone(), removal }),
+        door: Some(Door { environment: found.environment.clone(), removal, loader }),
     }))
 }
 
+/// Variables that make a dynamic loader load something into a program, or write a file. An empty `LD_TRACE_LOADED_OBJECTS` would
+/// have it list and not start: with one of the image nothing runs.
+const LOADED_BY: &[&str] = &["LD_PRELOAD", "LD_AUDIT", "LD_DEBUG", "LD_DEBUG_OUTPUT", "LD_PROFILE", "GLIBC_TUNABLES"];
+
 /// Names of our own things in [`OURS`].
 const PROGRAM: &str = "sandbox-run";
-const LOADER: &str = "loader";
 const LIBRARIES: &str = "lib";
 
 /// Refuses what a container would make of a plan that nobody can mean, or that cannot be said to the engine.
@@ -208,9 +218,6 @@ pub fn check(plan: &Plan, found: &Found, sockets: &[PathBuf]) -> Result<()> {
             | MountOp::Queues { .. }
             | MountOp::ReadOnly { .. } => continue,
         };
-        if at.starts_with(OURS) {
-            return refuse(at, "the place is sandbox-run's own there");
-        }
         if !can_be_said(op, found.engine) {
             return refuse(at, &format!("{} has no way to write that name", found.engine.word()));
         }
@@ -223,7 +230,7 @@ pub fn check_size(command: &Command) -> Result<()> {
     /// A quarter of the customary stack, as the kernel counts it, and some room for the environment.
     const MOST: usize = 1_900_000;
     let length = |word: &Word| match word {
-        Word::Text(text) | Word::Run(text) => text.len(),
+        Word::Text(text) => text.len(),
         Word::Scratch { before, name, after } => before.len() + name.len() + after.len() + 64,
         Word::Fd(_) | Word::FdPath(_) | Word::Private(_) => 32,
     };
@@ -268,7 +275,7 @@ impl Options<'_> {
     fn isolation(&mut self, network: Network) {
         // Never a fetch, and nothing that stays.
         self.push(["run", "--rm", "--pull", "never", "--log-driver", "none", "--no-healthcheck", "--sig-proxy=false"]);
-        self.words.extend(["--name".into(), Word::Run("".into())]);
+        self.push(["--name", RUN]);
         self.push(["--label", LABEL]);
         self.push([
             "--network",
@@ -322,14 +329,13 @@ impl Options<'_> {
         let found = self.found;
         let ours = Path::new(OURS);
         self.bind(&found.own.program, &ours.join(PROGRAM), false);
-        if let Some((loader, libraries)) = &found.own.dynamic {
-            self.bind(loader, &ours.join(LOADER), false);
+        if let Some((_, libraries)) = &found.own.dynamic {
+            // A copy that does not read `/etc/ld.so.preload`: an image can have a link there, which leads into a grant.
+            self.scratch(LOADER, &ours.join(LOADER));
             for library in libraries {
                 let name = library.file_name().unwrap_or_default();
                 self.bind(library, &ours.join(LIBRARIES).join(name), false);
             }
-            // What the image has loaded into every program is not loaded into ours.
-            self.scratch(EMPTY, Path::new("/etc/ld.so.preload"));
         }
         self.scratch(DOOR, &ours.join(DOOR));
     }
@@ -340,11 +346,11 @@ impl Options<'_> {
             ["type=bind,src=".into(), join([",".as_ref(), &quoted("dst=", at), ",readonly".as_ref()])]
         } else if by_volume(at) {
             self.push(["--volume"]);
-            let after = join([":".as_ref(), at.as_os_str(), ":ro".as_ref()]);
+            let after = join([":".as_ref(), at.as_os_str(), ":ro,nodev,nosuid".as_ref()]);
             self.words.push(Word::Scratch { before: "".into(), name: name.into(), after });
             return;
         } else {
-            ["type=bind,src=".into(), join([",dst=".as_ref(), at.as_os_str(), ",readonly".as_ref()])]
+            ["type=bind,src=".into(), join([",dst=".as_ref(), at.as_os_str(), ",readonly,nodev,nosuid".as_ref()])]
         };
         self.push(["--mount"]);
         self.words.push(Word::Scratch { before, name: name.into(), after });
@@ -363,10 +369,10 @@ impl Options<'_> {
             self.push(["--mount".into(), value]);
         } else if by_volume(from) || by_volume(at) {
             // podman makes no directory where the source is missing, as docker does.
-            let flag = if write { ":rw" } else { ":ro" };
+            let flag = if write { ":rw,nodev,nosuid" } else { ":ro,nodev,nosuid" };
             self.push(["--volume".into(), join([from_text, ":".as_ref(), at_text, flag.as_ref()])]);
         } else {
-            let flag = if write { "" } else { ",readonly" };
+            let flag = if write { ",nodev,nosuid" } else { ",readonly,nodev,nosuid" };
             let value = join(["type=bind,src=".as_ref(), from_text, ",dst=".as_ref(), at_text, flag.as_ref()]);
             self.push(["--mount".into(), value]);
         }

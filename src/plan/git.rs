@@ -36,6 +36,7 @@ use crate::error::{Error, Kind, Result};
 pub(super) use data::data_of;
 pub use data::is_sha256;
 use data::{common_directory, is_linked, is_submodule, setting};
+pub use places::work_tree_of;
 use shut::{known, unsure};
 
 /// Files and directories of a git directory from which code is run: hooks, and settings that name programs.

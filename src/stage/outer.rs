@@ -1,6 +1,6 @@
 //! The outer stage: the first side effects. Opens what goes along, starts the launcher, watches until nothing is left.
 
-use std::ffi::{CString, OsString};
+use std::ffi::{CString, OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -244,11 +244,13 @@ fn by_door(
     }
     let failed = |error: io::Error| Reason::of("make a directory for the run", &error);
     let place = door::choose(host, &engine).map_err(failed)?;
-    let marker = format!("{MARKER}={} {secret}", container::socket().display());
     let mut passed = Passed::of(&place);
+    let name = place.file_name().unwrap_or_default();
+    let marker = format!("{MARKER}={} {secret}", container::socket(name).display());
+    let loader = command.door.as_ref().and_then(|door| door.loader.as_deref());
     let prepared = Prepared::new(command, &marker, None, &mut passed)?;
     let removal = removal(command, &mut passed)?;
-    let keeper = Keeper::start(place, secret, gifts, removal).map_err(failed)?;
+    let keeper = Keeper::start(place, loader, secret, gifts, removal).map_err(failed)?;
     // What the engine leaves running serves others as well, and is not ours to take in.
     door::leave_orphans(true)?;
     match sys::process::fork(|| prepared.execute(&passed, &[], None, messages)) {
@@ -472,7 +474,7 @@ impl Prepared {
 
 fn render(word: &Word, passed: &mut Passed) -> io::Result<OsString> {
     let (file, path) = match word {
-        Word::Text(text) => return Ok(text.clone()),
+        Word::Text(text) => return Ok(with_name(text, passed)),
         Word::Fd(file) => (file, false),
         Word::FdPath(file) => (file, true),
         Word::Private(text) => {
@@ -481,11 +483,7 @@ fn render(word: &Word, passed: &mut Passed) -> io::Result<OsString> {
         }
         Word::Scratch { before, name, after } => {
             let (place, _) = passed.place.as_ref().ok_or_else(|| io::Error::other("a run without a directory"))?;
-            return Ok([before.as_os_str(), place.join(name).as_os_str(), after].join("".as_ref()));
-        }
-        Word::Run(before) => {
-            let (_, name) = passed.place.as_ref().ok_or_else(|| io::Error::other("a run without a name"))?;
-            return Ok([before.as_os_str(), name].join("".as_ref()));
+            return Ok([before.as_os_str(), place.join(name).as_os_str(), &with_name(after, passed)].join("".as_ref()));
         }
     };
     let opened = match file {
@@ -503,7 +501,12 @@ fn render(word: &Word, passed: &mut Passed) -> io::Result<OsString> {
     Ok(if path { sys::fd::name(number).into() } else { number.to_string().into() })
 }
 
-fn c_string(text: &std::ffi::OsStr) -> io::Result<CString> {
+/// A text with the name of the run in it; without one what stands for it stays, and is refused as an argument.
+fn with_name(text: &OsStr, passed: &Passed) -> OsString {
+    passed.place.as_ref().map_or_else(|| text.to_owned(), |(_, name)| launch::named(text, name))
+}
+
+fn c_string(text: &OsStr) -> io::Result<CString> {
     CString::new(text.as_bytes()).map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "a NUL byte in an argument"))
 }
 

@@ -3,17 +3,18 @@
 //!
 //! Never goes through a link.
 
+use std::collections::{BTreeSet, HashSet};
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::held::{Held, let_in};
 use super::strays;
 use crate::plan::git::seen::{self, Seen};
-use crate::plan::git::{DEEPEST, harmless, index, is_git_directory, is_sha256, rerere, way_to_data};
+use crate::plan::git::{DEEPEST, harmless, index, is_git_directory, is_sha256, rerere, way_to_data, work_tree_of};
 use crate::plan::links::{Walk, walk};
 use crate::plan::{Absent, Plan, closed};
 use crate::sys::at::{enter, open, through};
@@ -24,15 +25,14 @@ const MOST: usize = 100_000;
 
 /// After repositories are whole again and links have gone.
 pub fn take_away(plan: &Plan) {
-    for (directory, seen) in &plan.recognised.seen {
+    let mut all: Vec<(PathBuf, File)> = Vec::new();
+    for directory in plan.recognised.seen.keys() {
         // What has gone has no files.
-        if let Ok(held) = open(directory) {
-            files(directory, &held, seen);
-        }
+        all.extend(open(directory).map(|held| (directory.clone(), held)));
     }
     for top in plan.recognised.links.keys() {
         let Ok(held) = open(top) else { continue };
-        let looked = New { plan, top, held: &held, left: MOST }.below(top, &held);
+        let looked = New { plan, top, held: &held, left: MOST, found: &mut all }.below(top, &held);
         if let Err(error) = looked.map_err(|error| describe(&error)) {
             tracing::warn!(
                 "not all of 'worktrees' and 'modules' in '{}' can be looked at ({error}): git on the host would obey what the command has \
@@ -40,6 +40,32 @@ pub fn take_away(plan: &Plan) {
                 top.display()
             );
         }
+    }
+    let kept = Kept::of(plan, &all);
+    let none = Seen::new();
+    for (directory, held) in &all {
+        conflicts(directory, held);
+        indexes(directory, held, plan.recognised.seen.get(directory).unwrap_or(&none), &kept);
+    }
+}
+
+/// Directories that are to stay: above what is kept, and work trees. git takes them away for a file or a link that an index names in
+/// their place.
+struct Kept(BTreeSet<PathBuf>);
+
+impl Kept {
+    fn of(plan: &Plan, all: &[(PathBuf, File)]) -> Self {
+        let above = |at: &Path| at.ancestors().skip(1).map(Path::to_owned).collect::<Vec<_>>();
+        let rules = plan.rules.entries().map(|(at, _)| at).filter(|at| !plan.rules.writable(at));
+        let tops = all.iter().filter_map(|(directory, _)| work_tree_of(directory));
+        let tops = tops.flat_map(|top| top.ancestors().map(Path::to_owned).collect::<Vec<_>>());
+        Self(rules.flat_map(above).chain(tops).collect())
+    }
+
+    /// Their paths from `top`.
+    fn below(&self, top: &Path) -> HashSet<&[u8]> {
+        let all = self.0.range(top.to_owned()..).take_while(|path| path.starts_with(top));
+        all.filter_map(|path| Some(path.strip_prefix(top).ok()?.as_os_str().as_bytes())).collect()
     }
 }
 
@@ -51,6 +77,8 @@ struct New<'a> {
     held: &'a File,
     /// How many directories may still be looked at.
     left: usize,
+    /// Data that may stay.
+    found: &'a mut Vec<(PathBuf, File)>,
 }
 
 impl New<'_> {
@@ -119,13 +147,13 @@ impl New<'_> {
         self.plan.recognised.seen.contains_key(at) || !self.plan.rules.writable(at)
     }
 
-    fn worktree(&self, at: &Path, above: &File, held: &File) {
+    fn worktree(&mut self, at: &Path, above: &File, held: &File) {
         if self.is_known(at) {
             return;
         }
         match harmless::in_worktree(at, &through(held), &|way| self.is_work_tree(way, at)) {
             Some(why) => self.move_up(at, above, &why),
-            None => files(at, held, &Seen::new()),
+            None => self.found.extend(held.try_clone().map(|held| (at.to_owned(), held))),
         }
     }
 
@@ -136,7 +164,7 @@ impl New<'_> {
             for (name, why) in harmless::in_module(at, &path, &|way| self.is_work_tree(way, at)) {
                 move_aside(at, held, OsStr::new(name), &why);
             }
-            files(at, held, &Seen::new());
+            self.found.extend(held.try_clone().map(|held| (at.to_owned(), held)));
         }
         if is_git_directory(&path) {
             return if known { Ok(()) } else { self.below(at, held) };
@@ -158,13 +186,10 @@ impl New<'_> {
     }
 }
 
-fn files(directory: &Path, held: &File, before: &Seen) {
-    conflicts(directory, held);
-    indexes(directory, held, before);
-}
-
 /// What lies in the work tree, as far as it is not what it was.
-fn indexes(directory: &Path, held: &File, before: &Seen) {
+fn indexes(directory: &Path, held: &File, before: &Seen, kept: &Kept) {
+    let top = work_tree_of(directory);
+    let kept = top.as_deref().map(|top| kept.below(top)).unwrap_or_default();
     let path = through(held);
     let now = seen::indexes(&path);
     let changed = now.into_iter().filter(|(name, stamp)| before.get(name) != Some(stamp));
@@ -177,7 +202,8 @@ fn indexes(directory: &Path, held: &File, before: &Seen) {
         };
         let opened =
             OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path.join(&name));
-        let text = match opened.and_then(|file| index::refused(&file, is_sha256(&common))) {
+        let text = match opened.and_then(|file| index::refused(&file, is_sha256(&common), &|name| kept.contains(name)))
+        {
             Ok(None) => continue,
             Ok(Some(name)) => format!(
                 "names '{}', which git on the host would write, read or delete",

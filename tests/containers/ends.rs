@@ -71,7 +71,7 @@ fn killed_whole(place: &Place) -> String {
     let [directory] = new.as_slice() else { panic!("{new:?}") };
     // Nothing of the command's.
     let names = walk(Path::new(directory));
-    assert!(names.iter().all(|name| ["door", "empty", "socket"].contains(&name.as_str())), "{names:?}");
+    assert!(names.iter().all(|name| ["door", "empty", "loader", "socket"].contains(&name.as_str())), "{names:?}");
     directory.clone()
 }
 
@@ -170,6 +170,25 @@ fn nothing_is_left_whenever_it_is_killed() {
             assert!(eventually(|| processes_with(&marker).is_empty()), "round {round}");
         }
     }
+}
+
+/// Whoever waits for the container is killed with its program: then nobody but us removes it.
+#[test]
+fn a_container_that_its_engine_forgot_is_removed() {
+    let Some(place) = Place::of(0) else { return };
+    let running = started(&place, &[], "trap '' TERM HUP INT; while :; do sleep 0.1; done");
+    let is =
+        |pid: i32, name: &str| fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|comm| comm.trim() == name);
+    let name = |place: &Place| directories(place).first().and_then(|path| Some(path.rsplit_once('/')?.1.to_owned()));
+    let name = name(&place).expect("the directory of the run");
+    let mut found = processes_with(&name);
+    found.retain(|pid| is(*pid, "conmon") || is(*pid, "podman"));
+    assert_eq!(found.len(), 2, "control");
+    for pid in found {
+        kill(Pid::from_raw(pid), Signal::SIGKILL).unwrap();
+    }
+    running.done().code(137);
+    assert!(eventually(|| place.left().is_empty()), "{:?}", place.left());
 }
 
 #[test]

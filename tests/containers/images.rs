@@ -37,6 +37,8 @@ fn what_an_image_sets_is_not_obeyed() {
             (".sandbox-run/sandbox-run", EVIL),
             (".sandbox-run/loader", EVIL),
             (".sandbox-run/lib/libc.so.6", EVIL),
+            // Where an image could once say what becomes of ours.
+            (".sandbox-run-podman/sandbox-run", EVIL),
             ("etc/ld.so.preload", "/evil.so\n"),
             ("data/file", "of the image\n"),
         ];
@@ -98,11 +100,11 @@ fn links_of_an_image_lead_into_the_image() {
     let script = format!(
         "cat secret/key; cat file {read}/file; echo new >made; echo x >{read}/file; echo x >secret/new; echo x >/x"
     );
-    let ours = [(".sandbox-run", "-> /mine"), ("mine/loader", EVIL), ("mine/sandbox-run", EVIL), ("elsewhere/x", EVIL)];
+    let ours = [("elsewhere/x", EVIL)];
     let tried = ["/elsewhere", "/proc/1/root", "/dev/fd"];
     for (number, to) in std::iter::once("").chain(tried).enumerate() {
         let link = format!("-> {to}");
-        // None is the control: with a link in the place of ours it runs.
+        // None is the control.
         let links = [(above, link.as_str())];
         let files = [&ours[..], if to.is_empty() { &[] } else { &links }].concat();
         let name = format!("links{number}");
@@ -121,8 +123,7 @@ fn links_of_an_image_lead_into_the_image() {
         for name in ["w/secret/key", "w/file", "o/read/file"] {
             assert_eq!(world.read(name), name, "{to}");
         }
-        let new =
-            world.has("w/secret/new") || ["/x", "/mine", "/elsewhere"].iter().any(|path| Path::new(path).exists());
+        let new = world.has("w/secret/new") || ["/x", "/elsewhere"].iter().any(|path| Path::new(path).exists());
         assert!(!new, "{to}: something was made on the host");
         assert_eq!(place.left(), [""; 0]);
     }
@@ -151,4 +152,64 @@ fn an_image_without_libraries_or_with_others_is_enough() {
     let files: Vec<_> = files.iter().map(|file| (file.as_str(), fake)).collect();
     import(&place, "libraries", &files, &["ENV LD_LIBRARY_PATH=/lib:/lib64"]);
     place.run_image("libraries", &["--", "cat", "/lib64/libc.so.6"]).done().is(0, fake, "");
+}
+
+/// An image knows no name of ours: nothing of it, and nothing of a grant that its links lead to, runs in the place of ours, before
+/// or beside it.
+#[test]
+fn no_link_of_an_image_leads_ours_into_a_grant() {
+    for (user, place) in Place::both() {
+        let world = &place.world;
+        let w = world.text("w");
+        world.write("w/secret/key", "key");
+        world.write("w/list", "/evil.so\n");
+        for name in ["sandbox-run", "loader", "door/socket"] {
+            world.script(&format!("w/evil/{name}"), &format!("#!/bin/sh\ncat {w}/secret/key >{w}/leaked; echo evil\n"));
+        }
+        world.call("chown", ["-R", &format!("{user}:{user}"), &w]).done().code(0);
+        let evil = format!("-> {w}/evil");
+        let list = format!("-> {w}/list");
+        let mask = format!("{}/secret", w.trim_start_matches('/'));
+        let links = [
+            (".sandbox-run", evil.as_str()),
+            (".sandbox-run-podman", &evil),
+            (".sandbox-run/sandbox-run", &format!("{evil}/sandbox-run")),
+            ("etc/ld.so.preload", &list),
+        ];
+        import(&place, "links-to-grants", &[&links[1..], &[("elsewhere/x", "")]].concat(), &[]);
+        let script = "ls secret; cat list; exit 3";
+        let options = ["-w", ".", "--mask", "secret", "--", "sh", "-c", script];
+        place.run_image("links-to-grants", &options).done().is(3, "/evil.so\n", "");
+        import(&place, "whole-links", &[links[0], links[3]], &[]);
+        place.run_image("whole-links", &options).done().is(3, "/evil.so\n", "");
+        // The list counts for programs of the image, and not for ours: each says what it cannot load.
+        let loader =
+            std::fs::read_dir("/usr/lib64").into_iter().chain(std::fs::read_dir("/usr/lib")).flatten().flatten();
+        let loader = loader.map(|entry| entry.path()).find(|path| path.to_string_lossy().contains("/ld-linux"));
+        let loader = loader.and_then(|path| path.canonicalize().ok()).expect("a loader of glibc");
+        let own = ["-r", "/usr", "-w", ".", "--", loader.to_str().unwrap(), "/usr/bin/true"];
+        let done = place.run_image("links-to-grants", &own).done().code(0);
+        assert_eq!(done.stderr.matches("'/evil.so' from /etc/ld.so.preload").count(), 1, "{}", done.stderr);
+        // With a mask that the engine carries out somewhere else nothing runs.
+        import(&place, "moved", &[&links[1..], &[(&mask, "-> /elsewhere"), ("elsewhere/x", "")]].concat(), &[]);
+        let done = place.run_image("moved", &options).done();
+        assert_ne!(done.stdout, b"key\n");
+        assert!(done.code == Some(125) || done.code == Some(3), "{:?} {}", done.code, done.stderr);
+        assert!(!world.has("w/leaked"));
+        assert_eq!(place.left(), [""; 0]);
+    }
+}
+
+#[test]
+fn an_image_is_one_that_is_there() {
+    let Some(place) = Place::of(0) else { return };
+    let file = place.world.text("o/image.tar");
+    place.call(&["podman", "save", "-q", "-o", &file, super::IMAGE]).done().code(0);
+    let images = || place.call(&["podman", "images", "-aq"]).done().code(0).out();
+    let before = images();
+    place
+        .run_image(&format!("docker-archive:{file}"), &["true"])
+        .done()
+        .refused(125, &["a place to fetch an image from"]);
+    assert_eq!(images(), before);
 }

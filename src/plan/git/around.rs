@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 
 use super::super::build::Builder;
 use super::super::links::walk;
-use super::{COMMON, GITDIR, looks_like_git_directory};
+use super::places::work_tree;
+use super::shut::directories;
+use super::{COMMON, DEEPEST, GITDIR, given, looks_like_git_directory};
 use crate::error::Result;
 
 impl Builder<'_> {
@@ -25,6 +27,7 @@ impl Builder<'_> {
                 self.settings_of(place)?;
             }
         }
+        self.repository_given()?;
         // Paths that count from a work tree have been looked at with each.
         self.named_by(&[], Path::new("/"))
     }
@@ -32,19 +35,57 @@ impl Builder<'_> {
     /// The repository whose work tree is at `place`, or which is that itself.
     fn settings_of(&mut self, place: &Path) -> Result<()> {
         if looks_like_git_directory(place) {
-            self.named_by(&[place], place)?;
+            self.settings_in(place, None, place)?;
         }
         let dot_git = place.join(".git");
         // What is somebody else's to look at names nothing of ours.
         let Ok(data) = fs::metadata(&dot_git) else { return Ok(()) };
-        let mut directories: Vec<PathBuf> = Vec::new();
         if data.is_dir() {
-            directories.extend(walk(&dot_git).map(|found| found.end));
-        } else if let Some(own) = self.named_in(&dot_git, GITDIR)? {
-            directories.extend(self.named_in(&own.join(COMMON), "")?);
-            directories.push(own);
+            let Ok(found) = walk(&dot_git) else { return Ok(()) };
+            return self.settings_in(&found.end, None, place);
         }
-        let directories: Vec<_> = directories.iter().map(PathBuf::as_path).collect();
-        self.named_by(&directories, place)
+        let Some(own) = self.named_in(&dot_git, GITDIR)? else { return Ok(()) };
+        let common = self.named_in(&own.join(COMMON), "")?;
+        self.settings_in(common.as_deref().unwrap_or(&own), common.is_some().then_some(&own), place)
     }
+
+    /// Those in a git directory, in the data `own` of a worktree for the one at `place`, and in the data of all its worktrees and
+    /// submodules, wherever they are checked out.
+    fn settings_in(&mut self, directory: &Path, own: Option<&PathBuf>, place: &Path) -> Result<()> {
+        let directories: Vec<_> = std::iter::once(directory).chain(own.map(PathBuf::as_path)).collect();
+        self.named_by(&directories, place)?;
+        for worktree in directories_in(&directory.join("worktrees")) {
+            let top = work_tree(&worktree);
+            self.named_by(&[directory, &worktree], top.as_deref().unwrap_or(&worktree))?;
+        }
+        self.modules_in(&directory.join("modules"), 0)
+    }
+
+    fn modules_in(&mut self, directory: &Path, depth: usize) -> Result<()> {
+        for path in directories_in(directory).into_iter().filter(|_| depth < DEEPEST) {
+            if looks_like_git_directory(&path) {
+                self.settings_in(&path, None, &path)?;
+            } else {
+                self.modules_in(&path, depth + 1)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What the caller's environment names as the repository.
+    fn repository_given(&mut self) -> Result<()> {
+        let [own, common] = given::directories(self.host);
+        let top = given::worktree(self.host).or_else(|| self.host.cwd.as_ref().ok().cloned());
+        let (Some(own), Some(top)) = (own.or_else(|| common.clone()), top) else { return Ok(()) };
+        let common = match common {
+            Some(common) => Some(common),
+            None => self.named_in(&own.join(COMMON), "")?,
+        };
+        self.settings_in(common.as_deref().unwrap_or(&own), common.is_some().then_some(&own), &top)
+    }
+}
+
+/// Directories in one, by name; none where nobody may look.
+fn directories_in(directory: &Path) -> Vec<PathBuf> {
+    directories(directory).unwrap_or_default()
 }

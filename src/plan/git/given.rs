@@ -42,6 +42,11 @@ pub(super) fn worktree(host: &Host) -> Option<PathBuf> {
     path_in(host, "GIT_WORK_TREE")
 }
 
+/// The git directory that the environment names, and the common one.
+pub(super) fn directories(host: &Host) -> [Option<PathBuf>; 2] {
+    ["GIT_DIR", "GIT_COMMON_DIR"].map(|name| path_in(host, name))
+}
+
 /// A path in a variable, from the caller's directory.
 fn path_in(host: &Host, name: &str) -> Option<PathBuf> {
     let path = Path::new(host.variable(name).filter(|path| !path.is_empty())?);

@@ -81,6 +81,9 @@ fn settings(directory: &Path, file: &Path, fits: &dyn Fn(&Path) -> bool) -> Opti
         !known || one.key == "worktree" && !fits(&directory.join(OsStr::from_bytes(&one.value)))
     };
     let one = parse(&text).into_iter().find(bad)?;
+    if (one.section.as_str(), one.key.as_str()) == ("core", "worktree") {
+        return Some("sets 'core.worktree' to what is not its work tree: git on the host would write there".into());
+    }
     Some(format!("sets '{}.{}', which git on the host would obey", one.section, one.key))
 }
 

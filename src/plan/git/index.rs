@@ -24,6 +24,12 @@ const MOST_EXTENSIONS: usize = 100;
 /// git makes one for each processor, at most.
 const MOST_BLOCKS: u64 = 10_000;
 
+/// What an entry is that stands for a directory of a sparse index.
+const DIRECTORY: u32 = 0o04_0000;
+
+/// And for a submodule.
+const SUBMODULE: u32 = 0o16_0000;
+
 /// A file on disk, in an index.
 #[derive(Debug)]
 pub struct Entry<'a> {
@@ -105,8 +111,9 @@ pub fn entries(
     Ok(at)
 }
 
-/// The first name in the index that git would refuse; that it is none is an error.
-pub fn refused(file: &File, sha256: bool) -> io::Result<Option<Vec<u8>>> {
+/// The first name in the index that git would refuse, or that `kept` says is not to be a file or a link; that it is none is an
+/// error.
+pub fn refused(file: &File, sha256: bool, kept: &dyn Fn(&[u8]) -> bool) -> io::Result<Option<Vec<u8>>> {
     let data = file.metadata()?;
     if !data.is_file() {
         return Err(malformed());
@@ -124,7 +131,9 @@ pub fn refused(file: &File, sha256: bool) -> io::Result<Option<Vec<u8>>> {
             return Err(malformed());
         }
         number += 1;
-        if refused.is_none() && !entry.name.is_empty() && is_refused(entry.name, entry.mode == 0o04_0000) {
+        let file = ![DIRECTORY, SUBMODULE].contains(&entry.mode);
+        let bad = || is_refused(entry.name, entry.mode == DIRECTORY) || file && kept(entry.name);
+        if refused.is_none() && !entry.name.is_empty() && bad() {
             refused = Some(entry.name.to_owned());
         }
         Ok(())
@@ -277,10 +286,10 @@ mod tests {
     fn no_place_is_read_that_entries_do_not_begin_at() {
         let good = [(0, "a/b"), (2, "c"), (0, "foo"), (0, "foo/x")];
         let checked = |names: &[(usize, &str)], blocks: Blocks, more: u64| {
-            refused(&index(names, |places, end| table(&blocks(places), end + more)), false)
+            refused(&index(names, |places, end| table(&blocks(places), end + more)), false, &|_| false)
                 .map_err(|error| error.kind())
         };
-        assert_eq!(refused(&index(&good, |_, _| Vec::new()), false).unwrap(), None);
+        assert_eq!(refused(&index(&good, |_, _| Vec::new()), false, &|_| false).unwrap(), None);
         assert_eq!(checked(&good, &|at| vec![(at[0], 2), (at[2], 2)], 0), Ok(None));
         let bad = Err(io::ErrorKind::InvalidData);
         assert_eq!(checked(&good, &|at| vec![(at[0], 2), (at[2] + 1, 2)], 0), bad);
@@ -296,7 +305,7 @@ mod tests {
 
     #[test]
     fn names_that_lead_elsewhere() {
-        let name = |names: &[(usize, &str)]| refused(&index(names, |_, _| Vec::new()), false).unwrap();
+        let name = |names: &[(usize, &str)]| refused(&index(names, |_, _| Vec::new()), false, &|_| false).unwrap();
         assert_eq!(name(&[(0, "a"), (0, "../x"), (0, ".git/x")]), Some(b"../x".to_vec()));
         assert_eq!(name(&[(0, "a/"), (2, "/x")]), Some(b"a/".to_vec()));
         assert_eq!(name(&[(0, ""), (0, "a")]), None);

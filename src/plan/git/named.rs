@@ -58,7 +58,7 @@ impl Builder<'_> {
             for top in std::iter::once(top).chain(others) {
                 let mut path = top.join(&hooks);
                 self.named_place(&path, FileKind::Directory, top)?;
-                if path.ends_with(HUSKY) && path.pop() && walk(&path).is_ok() {
+                if path.ends_with(HUSKY) && path.pop() {
                     self.named_place(&path, FileKind::Directory, top)?;
                 }
             }

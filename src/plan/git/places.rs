@@ -16,10 +16,8 @@ use super::{read, setting};
 impl Builder<'_> {
     /// For the data of a linked worktree.
     pub(super) fn no_link_to_worktree(&mut self, data: &Path) {
-        let text = read(&data.join("gitdir")).ok().flatten().unwrap_or_default();
-        let dot_git = data.join(OsStr::from_bytes(text.trim_ascii_end()));
-        if let (false, Some(place)) = (text.is_empty(), dot_git.parent()) {
-            self.no_link_made(place);
+        if let Some(place) = work_tree(data) {
+            self.no_link_made(&place);
         }
     }
 
@@ -44,6 +42,21 @@ impl Builder<'_> {
             self.absent.insert(Absent { directory: grant, name, mode, links_only: true, obeyed_by: "git on the host" });
         }
     }
+}
+
+/// Where the data of a linked worktree says that it is.
+pub(super) fn work_tree(data: &Path) -> Option<PathBuf> {
+    let text = read(&data.join("gitdir")).ok().flatten()?;
+    let dot_git = data.join(OsStr::from_bytes(text.trim_ascii_end()));
+    dot_git.parent().map(Path::to_owned)
+}
+
+/// The work tree of a git directory, or of the data of a worktree, as it names it.
+#[must_use]
+pub fn work_tree_of(directory: &Path) -> Option<PathBuf> {
+    let named = setting(directory, "core", "worktree").map(|place| directory.join(place));
+    let beside = || directory.parent().filter(|_| directory.ends_with(".git")).map(Path::to_owned);
+    work_tree(directory).or(named).map(|place| straight(&place)).or_else(beside)
 }
 
 /// `path` without `.` and `..`, which is where it leads as long as there is no link on it.

@@ -94,7 +94,7 @@ impl Builder<'_> {
     }
 }
 
-fn directories(directory: &Path) -> io::Result<Vec<PathBuf>> {
+pub(super) fn directories(directory: &Path) -> io::Result<Vec<PathBuf>> {
     let mut paths = Vec::new();
     for entry in std::fs::read_dir(directory)? {
         let entry = entry?;

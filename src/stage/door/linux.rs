@@ -26,13 +26,16 @@ use nix::sys::wait::waitpid;
 use nix::unistd::{Pid, geteuid, getpid, pipe2, setsid};
 
 use super::handoff::{self, Handoff};
-use crate::backend::container::{DOOR, EMPTY, SOCKET};
+use crate::backend::container::{DOOR, EMPTY, LOADER, SOCKET};
 use crate::host::Host;
 use crate::sys;
 use crate::sys::pidfd::PidFd;
 
 /// How long the engine may take to remove a container.
 const REMOVAL: Duration = Duration::from_secs(30);
+
+/// How often the engine is asked for that.
+const ATTEMPTS: u32 = 3;
 
 /// Between two looks for a container that a killed program may still have made.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -65,18 +68,23 @@ struct Place {
 }
 
 impl Place {
-    fn make(path: &Path) -> io::Result<Self> {
+    fn make(path: &Path, loader: Option<&[u8]>) -> io::Result<Self> {
         loop {
             DirBuilder::new().mode(0o700).create(path)?;
             // Between these two it is what nobody holds, and can be taken for left behind.
             if let Some(lock) = hold(path, true)? {
-                let filled = Self::fill(path).inspect_err(|_| remove(path));
+                let filled = Self::fill(path, loader).inspect_err(|_| remove(path));
                 return filled.map(|listener| Self { path: path.to_owned(), lock, listener });
             }
         }
     }
 
-    fn fill(path: &Path) -> io::Result<OwnedFd> {
+    fn fill(path: &Path, loader: Option<&[u8]>) -> io::Result<OwnedFd> {
+        if let Some(loader) = loader {
+            let path = path.join(LOADER);
+            OpenOptions::new().write(true).create_new(true).mode(0o755).open(&path)?.write_all(loader)?;
+            fs::set_permissions(&path, Permissions::from_mode(0o755))?;
+        }
         let empty = path.join(EMPTY);
         OpenOptions::new().write(true).create_new(true).mode(0o444).open(&empty)?;
         // Whatever the umask has taken away.
@@ -95,6 +103,23 @@ impl Place {
         listen(&listener, Backlog::new(8)?)?;
         Ok(listener)
     }
+}
+
+/// Where a dynamic loader of glibc reads what it loads into every program.
+const PRELOAD: &[u8] = b"/etc/ld.so.preload\0";
+
+/// As long, and no file.
+const NO_PRELOAD: &[u8] = b"/dev/null/nothing/\0";
+
+/// A dynamic loader that reads no list of what it loads into every program: one of an image, or of a grant, would be loaded into
+/// the inner stage. No option and no variable switches that off.
+fn without_preload(mut loader: Vec<u8>) -> Vec<u8> {
+    let mut from = 0;
+    while let Some(found) = loader[from..].windows(PRELOAD.len()).position(|part| part == PRELOAD) {
+        from += found;
+        loader[from..from + PRELOAD.len()].copy_from_slice(NO_PRELOAD);
+    }
+    loader
 }
 
 /// How the name of the directory of a run begins, which is also that of the container.
@@ -194,8 +219,14 @@ pub(super) struct Removal {
 
 impl Removal {
     fn run(&self) {
-        // What it says is of no use: mostly that there is no such container.
-        let _done = sys::process::run(&self.program, &self.arguments, &self.environment, REMOVAL);
+        // An engine that finds a container in the middle of its end may give up. What it says is of no use: mostly that there is
+        // no such container.
+        for _ in 0..ATTEMPTS {
+            match sys::process::run(&self.program, &self.arguments, &self.environment, REMOVAL) {
+                Ok(said) if said.success => return,
+                _ => std::thread::sleep(PAUSE / 4),
+            }
+        }
     }
 }
 
@@ -212,8 +243,15 @@ pub(super) struct Keeper {
 }
 
 impl Keeper {
-    /// Starts it; it makes the directory `path` and passes `gifts` on in this order to whoever knows the nonce.
-    pub(super) fn start(path: PathBuf, nonce: &str, gifts: &[RawFd], removal: Removal) -> io::Result<Self> {
+    /// Starts it; it makes the directory `path`, with a copy of `loader`, and passes `gifts` on in this order to whoever knows the nonce.
+    pub(super) fn start(
+        path: PathBuf,
+        loader: Option<&Path>,
+        nonce: &str,
+        gifts: &[RawFd],
+        removal: Removal,
+    ) -> io::Result<Self> {
+        let loader = loader.map(fs::read).transpose()?.map(without_preload);
         if gifts.len() > MOST {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "too many descriptors to keep"));
         }
@@ -222,7 +260,15 @@ impl Keeper {
         let (told, tell) = pipe2(OFlag::O_CLOEXEC)?;
         let (ready, settled) = pipe2(OFlag::O_CLOEXEC)?;
         let pid = sys::process::fork(|| {
-            let _ended = keep(&path, nonce, gifts, &removal, [&watched.as_fd(), &told.as_fd()], &settled.into());
+            let _ended = keep(
+                &path,
+                loader.as_deref(),
+                nonce,
+                gifts,
+                &removal,
+                [&watched.as_fd(), &told.as_fd()],
+                &settled.into(),
+            );
             sys::process::exit_now(0)
         })?;
         let mut errno = [0; 4];
@@ -257,6 +303,7 @@ impl Keeper {
 /// In the keeper.
 fn keep(
     path: &Path,
+    loader: Option<&[u8]>,
     nonce: &str,
     gifts: &[RawFd],
     removal: &Removal,
@@ -269,7 +316,7 @@ fn keep(
     sys::fd::silence(&[0, 1, 2])?;
     // Not before this process is out of reach of what is sent to its group is there anything to be cleared up, and from then on
     // it is there to do it.
-    let place = match Place::make(path) {
+    let place = match Place::make(path, loader) {
         Ok(place) => place,
         Err(error) => {
             let errno = error.raw_os_error().unwrap_or(libc::EIO);
@@ -392,6 +439,17 @@ pub(super) fn enter(path: &str, nonce: &str) -> io::Result<Handoff> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_loader_reads_no_list() {
+        let loader = b"\x7fELF /etc/ld.so.preload\0/etc/ld.so.cache\0".to_vec();
+        let length = loader.len();
+        let changed = without_preload(loader);
+        assert_eq!(changed, b"\x7fELF /dev/null/nothing/\0/etc/ld.so.cache\0");
+        assert_eq!(changed.len(), length);
+        assert_eq!(without_preload(b"/etc/ld.so.preloads\0".to_vec()), b"/etc/ld.so.preloads\0");
+        assert!(fs::symlink_metadata("/dev/null/nothing/").is_err());
+    }
 
     #[test]
     fn a_directory_is_held_until_the_last_descriptor_is_closed() {

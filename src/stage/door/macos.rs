@@ -59,7 +59,7 @@ pub(super) enum Keeper {}
 
 impl Keeper {
     #[allow(clippy::needless_pass_by_value, reason = "on Linux they are kept")]
-    pub(super) fn start(_: PathBuf, _: &str, _: &[RawFd], _: Removal) -> io::Result<Self> {
+    pub(super) fn start(_: PathBuf, _: Option<&Path>, _: &str, _: &[RawFd], _: Removal) -> io::Result<Self> {
         refused()
     }
 

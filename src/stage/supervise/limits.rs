@@ -13,7 +13,7 @@ use nix::unistd::Pid;
 use super::super::cgroup::Group;
 use super::super::control::Outer;
 use super::super::outcome::{Outcome, Reason};
-use super::{SETUP, Watch, killed};
+use super::{SETUP, SETUP_BY_ENGINE, Watch, killed};
 use crate::policy::limits::Limit;
 use crate::sys;
 use crate::sys::pidfd::PidFd;
@@ -93,7 +93,7 @@ impl Watch<'_> {
         if self.committed {
             self.last.get_or_insert(killed());
         } else {
-            let seconds = SETUP.as_secs();
+            let seconds = if self.keeper.is_some() { SETUP_BY_ENGINE } else { SETUP }.as_secs();
             self.last = Some(Outcome::NotStarted(Reason {
                 step: None,
                 text: format!("it did not start the command within {seconds} s"),
