@@ -479,3 +479,34 @@ fn nothing_leaves_the_terminal_dead() {
         }
     }
 }
+
+/// In a session of its own a key of the terminal reaches the command and what it waits for, as it does in the caller's.
+#[test]
+fn an_interrupt_ends_what_a_shell_waits_for() {
+    for options in usable(WRITABLE) {
+        for session in ["always", "never"] {
+            let world = World::new();
+            let options = format!("{options} --new-session {session}");
+            let mut terminal = direct(&world, &options, "sh -c 'echo re\"\"ady; exec sleep 30'; echo af\"\"ter");
+            terminal.expect("ready\r\n");
+            terminal.keys("\x03");
+            let (done, text) = terminal.done();
+            assert!(done.took < Duration::from_secs(20), "{options}: {:?}", done.took);
+            assert!(!text.contains("after"), "{options}: {text}");
+            assert!(
+                done.code == Some(130) || done.signal == Some(libc::SIGINT),
+                "{options}: {:?} {:?}",
+                done.code,
+                done.signal
+            );
+        }
+        // From a process it is for the command alone, which waits.
+        let world = World::new();
+        let options = format!("{options} --new-session always");
+        let mut terminal = direct(&world, &options, "trap 'echo told' INT; echo re\"\"ady; sleep 1; echo af\"\"ter");
+        terminal.expect("ready\r\n");
+        kill(Pid::from_raw(terminal.pid()), Signal::SIGINT).unwrap();
+        terminal.expect("told\r\nafter\r\n");
+        terminal.done();
+    }
+}

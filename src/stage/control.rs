@@ -22,6 +22,12 @@ pub const WATCHED: Signals = FORWARDED.and(Signals::of(&[Signal::SIGCHLD]));
 /// What the outer stage sends in place of a signal's number to a process in a container that may go on.
 pub const GO_ON: i32 = 0;
 
+/// What is said instead of the number of a signal that is for the whole process group of the target.
+#[must_use]
+pub const fn to_group(number: i32) -> i32 {
+    -number
+}
+
 /// A step of the inner stage, for messages about its failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::{Pid, getpid};
+use nix::unistd::{Pid, getpgid, getpgrp, getpid};
 
 use super::confined::{self, Clerk};
 use super::contained::{fit, wait_for_word};
@@ -507,9 +507,14 @@ impl Watch<'_> {
         }
     }
 
-    /// Sends a signal to the target, unless it came to the target's process group anyway.
-    fn pass_on(&mut self, number: i32) {
-        if let Some(index) = self.seen.iter().position(|(seen, _)| *seen == number) {
+    /// Sends a signal to the target, unless it came to the target's process group anyway; to that group if it is said so.
+    fn pass_on(&mut self, said: i32) {
+        let number = said.abs();
+        if said < 0 && !self.shared_session {
+            // In a process namespace the group may be ours, whose number would stand for everybody.
+            let group = if getpgid(Some(self.target)) == Ok(getpgrp()) { 0 } else { -self.target.as_raw() };
+            let _sent = sys::signals::send(Pid::from_raw(group), number);
+        } else if let Some(index) = self.seen.iter().position(|(seen, _)| *seen == number) {
             self.seen.swap_remove(index);
         } else {
             // Gone is as good as told.

@@ -19,7 +19,7 @@ use limits::{Cpu, Waker};
 
 use super::account::{Account, End, Usage};
 use super::cgroup::Group;
-use super::control::{GO_ON, Message, Outer, Report};
+use super::control::{GO_ON, Message, Outer, Report, to_group};
 use super::door::Keeper;
 use super::outcome::{Outcome, Reason, Refusal, Used};
 use super::output::Output;
@@ -73,6 +73,9 @@ const FATAL: Signals = ENDING
         Signal::SIGSYS,
     ]))
     .and(Signals::FATAL_HERE);
+
+/// Signals that keys of a terminal send.
+const KEYS: Signals = Signals::of(&[Signal::SIGINT, Signal::SIGQUIT]);
 
 /// A second TERM within this time is the same one: `timeout` sends it to the process and to its group.
 const SAME_SIGNAL: Duration = Duration::from_millis(200);
@@ -467,7 +470,7 @@ impl Watch<'_> {
     }
 
     fn take_signals(&mut self) -> io::Result<()> {
-        while let Some(number) = self.signals.next()? {
+        while let Some((number, sender)) = self.signals.next_from()? {
             let ignored = self.host.inherited.ignores(number);
             match number {
                 // Left to be taken in by `bury`. What became of the target is what the control socket says.
@@ -492,7 +495,9 @@ impl Watch<'_> {
                         self.hurry();
                     }
                     self.passed_on.add(number);
-                    self.forward(number);
+                    // A key of the terminal is for the whole group in front, which in a session of its own is not there.
+                    let key = sender == 0 && self.plan.new_session && KEYS.has(number);
+                    self.forward(if key { to_group(number) } else { number });
                 }
             }
         }

@@ -64,12 +64,8 @@ impl Watch<'_> {
     /// Removes what the engine of a container may have left, and the directory of the run.
     pub(super) fn leave_door(&mut self) {
         if let Some(keeper) = self.keeper.take() {
-            // One that says how the container ended has seen its end, and to its removal.
-            let status = match self.account.end {
-                Some(End::Exited(status)) => status,
-                _ => 0,
-            };
-            keeper.end(self.launcher_status == Some(status));
+            // One that has seen the inner stage come to its end has seen to the removal.
+            keeper.end(self.launcher_status == Some(0));
             // As it was for all others.
             let _set = door::leave_orphans(false);
         }
