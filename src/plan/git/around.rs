@@ -28,6 +28,10 @@ impl Builder<'_> {
             }
         }
         self.repository_given()?;
+        // A HOME that is not there has no settings, and links that lead nowhere are no reason to refuse a run without repositories.
+        if self.host.home.as_deref().is_some_and(|home| walk(home).is_err()) {
+            return Ok(());
+        }
         // Paths that count from a work tree have been looked at with each.
         self.named_by(&[], Path::new("/"))
     }
