@@ -12,6 +12,7 @@ use nix::sys::signal::Signal;
 use crate::harness::{Call, World, eventually, is_root, processes_with, program, skip};
 use crate::pty::Terminal;
 
+mod contract;
 mod ends;
 mod images;
 
