@@ -39,6 +39,8 @@ fn try_one(host: &Host, policy: &Policy, backend: Backend) -> Tried {
         backend: backend.word(),
         works: false,
         program: None,
+        landlock_abi: Some(crate::sys::landlock::version())
+            .filter(|version| backend == Backend::Landlock && *version > 0),
         reason: None,
         remedies: Vec::new(),
         protections: Vec::new(),

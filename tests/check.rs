@@ -59,15 +59,19 @@ fn what_works_is_listed_with_what_it_enforces() {
     let without_reasons: String =
         done.out().lines().map(|line| line.split(" (").next().unwrap().to_owned() + "\n").collect();
     let expected = format!(
-        "bwrap: works\n  program: /usr/bin/bwrap\n{}\nlandlock: works\n{}\n{ELSEWHERE}container: does not work here\n  reason: \
+        "bwrap: works\n  program: /usr/bin/bwrap\n{}\nlandlock: works\n  Landlock ABI: {}\n{}\n{ELSEWHERE}container: does not work here\n  reason: \
          cannot use backend 'container': no image is named\n  remedy: --image NAME says in which image the command starts, 'image' \
          does in a policy file\njobobject: does not work here\n  reason: cannot use backend \
          'jobobject': it works on Windows only\nnone: works, isolates nothing\n{}\nauto takes: bwrap\n",
         expected(Backend::Bwrap),
+        sandbox_run::sys::landlock::version(),
         expected(Backend::Landlock),
         expected(Backend::None)
     );
     assert_eq!(without_reasons, expected);
+    let abi = |tried: &serde_json::Value| tried["landlock_abi"].as_i64();
+    let abis: Vec<_> = json["backends"].as_array().unwrap().iter().map(abi).collect();
+    assert_eq!(abis, [None, Some(sandbox_run::sys::landlock::version().into()), None, None, None, None]);
     assert_eq!((&json["works"], &json["auto"]), (&true.into(), &"bwrap".into()));
     let names: Vec<_> = json["backends"].as_array().unwrap().iter().map(|tried| &tried["backend"]).collect();
     assert_eq!(names, ["bwrap", "landlock", "seatbelt", "container", "jobobject", "none"]);

@@ -23,6 +23,9 @@ pub(crate) struct Tried {
     pub(crate) works: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) program: Option<String>,
+    /// The version of Landlock on this kernel, which decides what the backend of that name can do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) landlock_abi: Option<i32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) reason: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -81,6 +84,9 @@ impl Report {
             line(&mut out, &format!("{}: {verdict}", tried.backend));
             if let Some(program) = &tried.program {
                 line(&mut out, &format!("  program: {program}"));
+            }
+            if let Some(version) = tried.landlock_abi {
+                line(&mut out, &format!("  Landlock ABI: {version}"));
             }
             if let Some(reason) = &tried.reason {
                 line(&mut out, &format!("  reason: {reason}"));

@@ -43,6 +43,7 @@ fn try_one(policy: &Policy, backend: Backend) -> Tried {
         backend: backend.word(),
         works: failed.is_none(),
         program: None,
+        landlock_abi: None,
         reason: failed.as_ref().map(ToString::to_string),
         remedies: failed.map(|error| error.hints().to_vec()).unwrap_or_default(),
         protections,
