@@ -24,13 +24,17 @@ impl Pruning<'_> {
             self.out.notes.push(format!("asked for and not set by the caller: {}", list(&unset)));
         }
         self.warn_of_pointers();
-        if self.inputs.network_host {
-            let proxies: BTreeSet<&str> = (self.caller.vars.iter())
+        // Whoever starts from nothing knows that.
+        if self.inputs.network_host && self.inputs.policy.defaults {
+            let lost: BTreeSet<&str> = (self.caller.vars.iter())
+                .filter(|(name, value)| !value.is_empty() && names::is_way_out(name) && !self.chosen.contains_key(name))
                 .map(|(name, _)| *name)
-                .filter(|name| names::is_proxy(name) && !self.chosen.contains_key(name))
                 .collect();
-            if !proxies.is_empty() {
-                self.out.notes.push(format!("proxies pass by name only: {}", list(&proxies)));
+            if !lost.is_empty() {
+                self.out.warnings.push(format!(
+                    "--net host, but these of the caller's variables for proxies and certificates pass by name only (-e NAME): {}",
+                    list(&lost)
+                ));
             }
         }
     }

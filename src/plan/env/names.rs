@@ -147,6 +147,24 @@ pub const BY_NAME_ONLY: &[&str] = &[
     "XDG_RUNTIME_DIR",
 ];
 
+/// Those of them by which programs find the certificates of authorities.
+const CA_BUNDLES: &[&str] = &[
+    "AWS_CA_BUNDLE",
+    "BUNDLE_SSL_CA_CERT",
+    "CARGO_HTTP_CAINFO",
+    "COMPOSER_CAFILE",
+    "CURL_CA_BUNDLE",
+    "DENO_CERT",
+    "GIT_SSL_CAINFO",
+    "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH",
+    "NIX_SSL_CERT_FILE",
+    "NODE_EXTRA_CA_CERTS",
+    "PIP_CERT",
+    "REQUESTS_CA_BUNDLE",
+    "SSL_CERT_DIR",
+    "SSL_CERT_FILE",
+];
+
 const BY_NAME_ONLY_PREFIXES: &[&str] = &["CLOUDSDK_PROXY_", "GIT_CONFIG_"];
 
 /// Toolchains, as far as their variables belong together.
@@ -323,6 +341,13 @@ pub fn by_name_only(name: &str) -> bool {
 #[must_use]
 pub fn is_proxy(name: &str) -> bool {
     ends_with_ignoring_case(name, "_PROXY")
+}
+
+/// Whether programs do not reach the network without `name` where the caller has set it: a proxy or the certificates of one. A
+/// list of what is reached without a proxy is no such thing.
+#[must_use]
+pub fn is_way_out(name: &str) -> bool {
+    contains(CA_BUNDLES, name) || (is_proxy(name) && !ends_with_ignoring_case(name, "NO_PROXY"))
 }
 
 /// Whether `name` looks as if its value were secret. Whole segments count, since `AUTHOR` is not `AUTH`.

@@ -412,8 +412,22 @@ fn proxies_and_ca_bundles_pass_by_name_only() {
         let mut case = case(&inherited, &["HTTPS_*", "SSL_*"]);
         case.network_host = network_host;
         assert_eq!(extra(&case.prune()), [""; 0]);
+        // Without them there is no way out where there is one otherwise.
+        let warns = |case: &Case, names: &[&str]| {
+            let expected = if network_host && !names.is_empty() { vec![names.join(", ")] } else { Vec::new() };
+            let warnings = case.prune().warnings;
+            let told: Vec<_> = warnings.iter().filter_map(|line| line.split_once("by name only (-e NAME): ")).collect();
+            assert_eq!(told.iter().map(|(_, names)| (*names).to_owned()).collect::<Vec<_>>(), expected);
+        };
+        warns(&case, &["ALL_PROXY", "HTTPS_PROXY", "SSL_CERT_FILE", "http_proxy"]);
         case.policy.rules = vec![entry("HTTPS_PROXY")];
         assert_eq!(extra(&case.prune()), ["HTTPS_PROXY=v"]);
+        warns(&case, &["ALL_PROXY", "SSL_CERT_FILE", "http_proxy"]);
+        case.policy.rules = ["HTTPS_PROXY", "ALL_PROXY", "SSL_CERT_FILE", "http_proxy"].map(entry).to_vec();
+        warns(&case, &[]);
+        case.policy.rules.clear();
+        case.policy.defaults = false;
+        warns(&case, &[]);
     }
 }
 
