@@ -292,7 +292,7 @@ fn attempt(
         }
         let tried = std::mem::take(&mut account.tried);
         if let Some(denials) = account.denials.take() {
-            let Summary { denials, probes } = denials.summary(&plan, policy, host);
+            let Summary { denials, probes } = denials.summary(&plan, policy, host, succeeded(&outcome));
             for denial in &denials {
                 log::wanted(denial);
             }
@@ -332,6 +332,11 @@ fn attempt(
             }
         }
     }
+}
+
+/// Whether the target says of itself that it did its work.
+fn succeeded(outcome: &Outcome) -> bool {
+    matches!(outcome, Outcome::Ended(Status::Exited(0)))
 }
 
 /// How long ago that was, for readers.

@@ -34,6 +34,8 @@ const PROCESSES: usize = 10_000;
 #[derive(Clone, Debug, Default)]
 pub struct Denials {
     start: PathBuf,
+    /// A directory of the run, and the HOME that it stands for.
+    home: Option<(PathBuf, PathBuf)>,
     /// What the filter of this run depends on, if it has one.
     filter: Option<seccomp::Options>,
     /// Places that are empty inside and not on the host.
@@ -98,6 +100,7 @@ impl Denials {
     pub fn new(plan: &Plan) -> Self {
         Self {
             start: plan.workdir.clone(),
+            home: plan.reach.as_ref().and_then(|reach| Some((reach.scratch.home(), reach.scratch.home.clone()?))),
             filter: plan.backend.filters().then(|| handoff::filter(plan)),
             hidden: plan.rules.hiding().map(PathBuf::from).collect(),
             ..Self::default()
@@ -206,7 +209,13 @@ impl Denials {
         known.unwrap_or(&self.start).clone()
     }
 
-    fn wish(&mut self, path: PathBuf, want: Want, call: &str, error: &str) {
+    fn wish(&mut self, mut path: PathBuf, want: Want, call: &str, error: &str) {
+        // What is missing there lies, if anywhere, below the real one, and grants are links from there.
+        if let Some((home, real)) = &self.home
+            && let Ok(below) = path.strip_prefix(home)
+        {
+            path = real.join(below);
+        }
         if self.found.len() < MOST {
             let refusal = Refusal { call: call.to_owned(), error: error.to_owned() };
             self.found.entry(Wish { path, want }).or_insert(refusal);

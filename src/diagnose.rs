@@ -94,6 +94,13 @@ pub fn not_started(backend: Backend, program: &Path, reason: &Reason) -> Error {
     let error = Error::text(Kind::Backend, format!("cannot start the sandbox with backend '{backend}': {reason}"));
     let known = match backend {
         // The others are about bubblewrap.
+        Backend::Landlock
+            if matches!(reason.step, Some(Step::View | Step::Workdir))
+                && nix::unistd::geteuid().is_root()
+                && reason.text.contains("permission denied") =>
+        {
+            Some(NOT_ABOVE.to_owned())
+        }
         Backend::Landlock => reason.step.and_then(by_step_in_process).map(str::to_owned),
         Backend::Container(_) => remedy_for_engine(reason),
         Backend::Seatbelt if reason.step.is_some() => None,
@@ -149,6 +156,10 @@ pub fn without_group(protection: Protection, missing: &str) -> Option<&'static s
 /// How a reason begins for which a limit has no control group.
 pub const NO_GROUP: &str = "no control group can be made";
 
+/// What helps root where a directory of somebody else is closed to others.
+const NOT_ABOVE: &str = "inside a sandbox root is not above the permissions of others: run as the owner of that directory, or \
+     open its parents with chmod a+x";
+
 /// What would help.
 #[must_use]
 pub fn remedy(reason: &Reason) -> Option<String> {
@@ -173,8 +184,7 @@ pub fn remedy(reason: &Reason) -> Option<String> {
     } else if has("RTM_NEWADDR: File exists") {
         "this kernel is emulated (gVisor) and lacks what a network of its own takes: run elsewhere"
     } else if has("Can't find source path") && has("Permission denied") {
-        "inside a sandbox root is not above the permissions of others: run as the owner of that directory, or open its \
-         parents with chmod a+x"
+        NOT_ABOVE
     } else if has("max_*_namespaces exceeded") || has("No space left on device") {
         if sysctl("user/max_user_namespaces").as_deref() == Some("0") {
             "user namespaces are switched off here (user.max_user_namespaces=0): raise the limit, or leave the sandbox \

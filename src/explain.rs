@@ -10,7 +10,7 @@ mod rules;
 use std::ffi::OsString;
 use std::fmt;
 use std::fs::Metadata;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
@@ -22,6 +22,7 @@ use crate::denials::danger;
 use crate::error::{Error, Kind, Result};
 use crate::host::Host;
 use crate::log::escape;
+use crate::permissions::{permits, refusal, searchable};
 use crate::plan::links::walk;
 use crate::plan::{Plan, expand};
 use crate::policy::Policy;
@@ -179,38 +180,6 @@ fn expect(plan: &Plan, host: &Host, written: &Path) -> Result<Expected> {
     Ok(Expected { look, absolute, host: found, by_rule, reachable, permitted, to_be_made })
 }
 
-/// Whether the permissions of the host's file at `path` let somebody do that who has no capabilities.
-fn permits(path: &Path, metadata: &Metadata, want: AccessFlags) -> bool {
-    if access(path, want).is_err() {
-        return false;
-    }
-    // What the kernel says of root counts its capabilities, which nobody has inside.
-    if !nix::unistd::geteuid().is_root() {
-        return true;
-    }
-    let bit = if want.contains(AccessFlags::W_OK) { 0o2 } else { 0o4 };
-    has_bit(metadata, bit) && searchable(path)
-}
-
-/// Whether root without capabilities gets through all directories above `path`.
-fn searchable(path: &Path) -> bool {
-    let above = path.ancestors().skip(1);
-    above.filter_map(|above| std::fs::metadata(above).ok()).all(|directory| has_bit(&directory, 0o1))
-}
-
-/// Whether a permission bit is set in the class that root, or its groups, fall in.
-fn has_bit(metadata: &Metadata, bit: u32) -> bool {
-    let groups = crate::sys::process::groups().unwrap_or_default();
-    let in_group = metadata.gid() == nix::unistd::getegid().as_raw()
-        || groups.iter().any(|group| group.as_raw() == metadata.gid());
-    let shift = match (metadata.uid() == nix::unistd::geteuid().as_raw(), in_group) {
-        (true, _) => 6,
-        (false, true) => 3,
-        (false, false) => 0,
-    };
-    metadata.mode() >> shift & bit != 0
-}
-
 fn finish(written: &Path, expected: Expected, deciding: Deciding, tried: Option<Tried>, host: &Host) -> Explained {
     let Expected { look, absolute, host: found, by_rule, reachable, permitted: [may_read, may_write], to_be_made } =
         expected;
@@ -267,16 +236,26 @@ fn finish(written: &Path, expected: Expected, deciding: Deciding, tried: Option<
     } else if found.is_some() && !visible && writable == Some(true) && !to_be_made {
         notes.push("what is written there is the sandbox's own and gone afterwards".into());
     }
-    if visible && !special && by_rule && !may_write {
-        notes.push("the permissions of the file itself do not let this user write".into());
+    let refused =
+        found.as_ref().and_then(|_| refusal(&look.end, !may_read || deciding.rule == "closed", by_rule && !may_write));
+    if let Some(why) = refused.as_ref().filter(|_| !special) {
+        notes.push(why.clone());
+    } else {
+        if visible && !special && by_rule && !may_write {
+            notes.push("the permissions of the file itself do not let this user write".into());
+        }
+        if visible && !special && !may_read {
+            notes.push("the permissions of the file itself do not let this user read".into());
+        }
     }
-    if visible && !special && !may_read {
-        notes.push("the permissions of the file itself do not let this user read".into());
+    if let Some(why) = look.end.parent().filter(|_| missing && by_rule && !may_write) {
+        notes.extend(refusal(why, false, true));
     }
     if let Some(link) = look.links.last().filter(|_| !visible && !inside) {
         notes.push(format!("the link '{}' is visible, what it leads to is not", link.at.display()));
     }
-    let hint = hint(&look, &deciding, found.is_some(), writable, host);
+    // No option helps against permissions.
+    let hint = hint(&look, &deciding, found.is_some(), writable, host).filter(|_| refused.is_none());
     Explained {
         path: written.display().to_string(),
         absolute: absolute.display().to_string(),
@@ -349,6 +328,9 @@ fn hint(look: &Look, deciding: &Deciding, exists: bool, writable: Option<bool>, 
     let shown = matches!(look.thing, Thing::Host(_) | Thing::Copy(_));
     match deciding.rule {
         "no-view" | "own-proc" | "own-dev" => None,
+        _ if host.mounts().kind(&look.end) == Some("proc") => {
+            Some("no option shows another /proc of the host, the command has its own".into())
+        }
         "mask" | "deny-socket" if !shown => Some("leave that rule out".into()),
         // Nobody's rule: what git obeys is protected unasked, and a grant of the very place lifts that.
         "protect" if deciding.given.is_empty() => Some(format!("-w {path} lets it be written{}", remark(true))),

@@ -54,6 +54,8 @@ pub mod host;
 #[cfg(unix)]
 pub mod launch;
 #[cfg(unix)]
+pub mod permissions;
+#[cfg(unix)]
 pub mod plan;
 #[cfg(unix)]
 pub mod report;

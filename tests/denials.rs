@@ -220,6 +220,28 @@ fn probes_that_programs_do_without_are_left_out() {
     }
 }
 
+/// Who only asks needs no lock, and who changes something does.
+#[test]
+fn a_lock_of_git_is_told_to_whoever_needs_it() {
+    if !ready() || !has("git") {
+        return;
+    }
+    let world = World::new();
+    let set = "git init -q . && echo a >a && git add a && git -c user.name=a -c user.email=a@b commit -qm x";
+    world.call("sh", ["-c", set]).done().code(0);
+    let lock = world.text("w/.git/index.lock");
+    // So that git looks at the file and would write down what it saw.
+    world.write("w/a", "a\n");
+    let done = world.run(["--trace", "--", "git", "status", "-s"]).done().code(0).stdout("");
+    assert_eq!(denied(&done), [""; 0]);
+    world.write("w/a", "a\n");
+    let done = world.run(["-v", "--trace", "--", "git", "status", "-s"]).done().code(0).stdout("");
+    done.stderr_has(&format!("note: tried and done without: EROFS open '{lock}' for write\n"));
+    world.write("w/a", "b\n");
+    let done = world.run(["--trace", "--", "git", "add", "a"]).done().code(128);
+    line(&done, &format!("EROFS open '{lock}' for write: -w "));
+}
+
 /// A suggestion that gives much away says so, and none is wider than it has to be.
 #[test]
 fn a_dangerous_suggestion_says_why() {

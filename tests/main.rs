@@ -96,6 +96,7 @@ mod streams;
 mod targets;
 mod terminal;
 mod time;
+mod told;
 mod toolchains;
 mod trace;
 mod tracked;

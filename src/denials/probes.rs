@@ -45,6 +45,13 @@ pub(super) fn is_probe(path: &Path) -> bool {
     PLACES.iter().any(|place| path.starts_with(place)) || name.is_some_and(|name| NAMES.contains(&name)) || statistics()
 }
 
+/// Whether `path` is what git makes to keep what it found out on the way (`git status`, `git diff`), and does without where it
+/// cannot; commands that change something need it, and fail.
+pub(super) fn is_spare_lock(path: &Path) -> bool {
+    let lock = path.file_name().is_some_and(|name| name == "index.lock");
+    lock && path.components().any(|part| part.as_os_str() == ".git")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

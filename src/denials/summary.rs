@@ -8,10 +8,11 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use super::network::{self, Verdict};
-use super::probes::is_probe;
+use super::probes::{is_probe, is_spare_lock};
 use super::{Denials, Refusal, Want, Wish, danger, filter};
 use crate::explain::given;
 use crate::host::Host;
+use crate::permissions::refusal;
 use crate::plan::Plan;
 use crate::plan::links::walk;
 use crate::plan::view::{Own, Rule};
@@ -64,9 +65,9 @@ enum Remedy {
 }
 
 impl Denials {
-    /// All of it in words.
+    /// All of it in words; `succeeded` is what the target said of itself at the end.
     #[must_use]
-    pub fn summary(&self, plan: &Plan, policy: &Policy, host: &Host) -> Summary {
+    pub fn summary(&self, plan: &Plan, policy: &Policy, host: &Host, succeeded: bool) -> Summary {
         if !plan.backend.filters() {
             return Summary::default();
         }
@@ -74,8 +75,11 @@ impl Denials {
         let mut probes = Vec::new();
         let mut reads = Vec::new();
         for (wish, refusal) in &self.found {
-            let Some(remedy) = remedy(wish, &refusal.error, plan) else { continue };
+            let Some(remedy) = remedy(wish, &refusal.error, plan, host) else { continue };
             match remedy {
+                _ if succeeded && wish.want.changes() && is_spare_lock(&wish.path) => {
+                    probes.push(format!("tried and done without: {}", told(wish, refusal)));
+                }
                 Remedy::Grant { place, write: false } if is_probe(&wish.path) || is_probe(&place) => {
                     probes.push(format!("looked for and done without: {}", told(wish, refusal)));
                 }
@@ -264,7 +268,7 @@ fn is_look(call: &str) -> bool {
 }
 
 /// What would allow it; `None` where the sandbox is not the reason.
-fn remedy(wish: &Wish, error: &str, plan: &Plan) -> Option<Remedy> {
+fn remedy(wish: &Wish, error: &str, plan: &Plan, host: &Host) -> Option<Remedy> {
     if wish.path.starts_with("/proc") {
         let closed = plan.reach.as_ref().is_some_and(|reach| !reach.gives(&wish.path, true)[0]);
         let refused = closed && error == "EACCES" && wish.want == Want::Read;
@@ -290,9 +294,17 @@ fn remedy(wish: &Wish, error: &str, plan: &Plan) -> Option<Remedy> {
         None => return None,
     };
     let shown = rules.shows(&place);
+    let closed = || refusal(&place, exists && !write, write).map(Remedy::Words);
     if shown && (!write || rules.writable(&place)) {
         // The files' own permissions, or a name that is not there on the host either.
-        return None;
+        return closed().filter(|_| matches!(error, "EACCES" | "EPERM"));
+    }
+    // Hidden because nobody inside could search it.
+    if let Some((at, Rule::Hidden)) = rules.decides(&place)
+        && !at.file_name().is_some_and(hidden::is_hidden)
+        && let Some(remedy) = closed()
+    {
+        return Some(remedy);
     }
     // A directory that everybody has: of its own inside.
     let private =
@@ -306,6 +318,9 @@ fn remedy(wish: &Wish, error: &str, plan: &Plan) -> Option<Remedy> {
     }
     if error != "ENOENT" && !write && fs::metadata(&place).is_err() {
         return None;
+    }
+    if host.mounts().kind(&place) == Some("proc") {
+        return Some(Remedy::Words("no option shows another /proc of the host, the command has its own".into()));
     }
     if let Some(remedy) = hiding(&place, write, plan) {
         return Some(remedy);

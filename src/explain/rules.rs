@@ -9,7 +9,7 @@ use crate::host::Host;
 use crate::plan::links::{beyond, walk};
 use crate::plan::view::{Own, Rule};
 use crate::plan::{Plan, expand};
-use crate::policy::{Access, Policy};
+use crate::policy::{Access, Policy, hidden};
 
 /// A rule as it was given.
 #[derive(Debug, Serialize)]
@@ -55,7 +55,12 @@ pub(super) fn deciding(plan: &Plan, policy: &Policy, host: &Host, path: &Path) -
         }
         _ => (at, rule),
     };
-    let (word, text) = word(rule);
+    let (word, text) = match (rule, at.file_name()) {
+        (Rule::Hidden, Some(name)) if !hidden::is_hidden(name) => {
+            ("closed", "what cannot be searched is hidden as a whole, below a wider grant or the working directory")
+        }
+        _ => word(rule),
+    };
     let given = Asking { plan, policy, host }.given(rule, at);
     Deciding { rule: word, at: Some(at.display().to_string()), given, text }
 }

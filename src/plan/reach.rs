@@ -112,8 +112,8 @@ impl Reach {
 pub struct Scratch {
     /// The directory that holds them; nobody inside can list it.
     pub top: PathBuf,
-    /// Whether one of them stands for HOME.
-    pub home: bool,
+    /// The HOME that one of them stands for.
+    pub home: Option<PathBuf>,
     /// Links in that one to what a rule shows below the real one: where, from its top, and to what.
     pub links: Vec<(PathBuf, PathBuf)>,
 }
@@ -125,7 +125,7 @@ impl Scratch {
         self.top.join("tmp")
     }
 
-    /// For HOME.
+    /// For HOME, where one stands for that.
     #[must_use]
     pub fn home(&self) -> PathBuf {
         self.top.join("home")
@@ -214,7 +214,7 @@ pub(super) fn find(view: &View, asked: &Asked, lost: &mut Lost) -> Result<Reach>
     rules.devices();
     rules.processes(all_processes);
     let scratch = scratch(view, host)?;
-    for (path, wanted) in [(scratch.tmp(), true), (scratch.home(), scratch.home)] {
+    for (path, wanted) in [(scratch.tmp(), true), (scratch.home(), scratch.home.is_some())] {
         if wanted {
             rules.list.push(Allowed { path, right: Right::Write, file: None, named: true });
         }
@@ -378,8 +378,7 @@ impl<'a> Rules<'a> {
 
 /// Where the private directories of a run with this view are to be made.
 fn scratch(view: &View, host: &Host) -> Result<Scratch> {
-    let home = host.home.as_deref().and_then(|home| links::walk(home).ok()).map(|found| found.end);
-    let home = home.filter(|home| matches!(view.decides(home), Some((at, Rule::Own(Own::Home))) if at == home));
+    let home = view.own(Own::Home).map(Path::to_owned);
     let links = home.as_deref().map(|home| shown_below(view, home)).unwrap_or_default();
     // The caller's own directory comes last: it may be anything.
     let callers = host.variable("TMPDIR").map(Path::new).filter(|path| path.is_absolute());
@@ -397,7 +396,7 @@ fn scratch(view: &View, host: &Host) -> Result<Scratch> {
             ),
         ));
     };
-    Ok(Scratch { top: place.join(format!("sandbox-run-{}", random()?)), home: home.is_some(), links })
+    Ok(Scratch { top: place.join(format!("sandbox-run-{}", random()?)), home, links })
 }
 
 /// What a rule shows below the real HOME, each with its place in there; nothing below another such place.

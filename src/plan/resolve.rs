@@ -222,7 +222,7 @@ fn environment(
     let view = Some(view).filter(|_| backend.keeps_rules());
     // Nothing can be mounted at the real place of what is private: the variables lead elsewhere.
     let private = |own| view.filter(|_| !mounted && scratch.is_none()).and_then(|view| view.own(own));
-    let home = scratch.filter(|scratch| scratch.home).map(Scratch::home);
+    let home = scratch.filter(|scratch| scratch.home.is_some()).map(Scratch::home);
     let tmp = match (view.map(temporary), scratch) {
         // Of the places for temporary files only one that was granted is there at its own name.
         (Some(tmp), Some(scratch)) if !view.is_some_and(|view| view.writable(tmp)) => Some(scratch.tmp()),

@@ -20,7 +20,7 @@ pub fn make(scratch: &Scratch) -> io::Result<()> {
     fs::write(scratch.closed(), "")?;
     // Nothing but Landlock shall be in the way.
     ensure(&scratch.closed(), 0o400)?;
-    if scratch.home {
+    if scratch.home.is_some() {
         let home = scratch.home();
         directory(&home)?;
         for (name, to) in &scratch.links {
@@ -85,7 +85,7 @@ mod tests {
         fs::create_dir(&outside).unwrap();
         fs::write(outside.join("file"), "kept").unwrap();
         let links = vec![(".tool/bin".into(), outside.clone()), (".data".into(), outside.join("file"))];
-        let scratch = Scratch { top: top.clone(), home: true, links };
+        let scratch = Scratch { top: top.clone(), home: Some("/home/me".into()), links };
         make(&scratch).unwrap();
         assert_eq!(fs::read(scratch.home().join(".tool/bin/file")).unwrap(), b"kept");
         assert_eq!(make(&scratch).unwrap_err().kind(), io::ErrorKind::AlreadyExists);

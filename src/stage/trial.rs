@@ -96,10 +96,12 @@ impl Answer {
     }
 }
 
-/// Everything tried with one path.
+/// Everything tried with one path; with `rights` it is more than permissions and mounts that stands in the way of this process.
 #[must_use]
-pub fn attempt(trial: &Trial) -> [(Act, Answer); 4] {
+pub fn attempt(trial: &Trial, rights: bool) -> [(Act, Answer); 4] {
     let path = trial.path.as_path();
+    let make =
+        |directory: &Path| if rights { made_in(directory).unwrap_or(Answer::Untried) } else { unnamed_in(directory) };
     let name = fs::symlink_metadata(path);
     let file = fs::metadata(path);
     let seen = match (&file, trial.file) {
@@ -108,11 +110,11 @@ pub fn attempt(trial: &Trial) -> [(Act, Answer); 4] {
         (Err(_), _) => Answer::of(file.as_ref().map_err(copy)),
     };
     let (read, write) = match &file {
-        Ok(found) if found.is_dir() => (Answer::of(list(path)), unnamed_in(path)),
+        Ok(found) if found.is_dir() => (Answer::of(list(path)), make(path)),
         Ok(found) if found.is_file() => (Answer::of(open(path, false)), Answer::of(open(path, true))),
         Ok(_) => (Answer::Untried, Answer::Untried),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            (Answer::Untried, missing(path).map_or_else(Answer::Failed, |directory| unnamed_in(&directory)))
+            (Answer::Untried, missing(path).map_or_else(Answer::Failed, |directory| make(&directory)))
         }
         Err(_) => (Answer::of(open(path, false)), Answer::of(open(path, true))),
     };
@@ -151,15 +153,19 @@ fn list(path: &Path) -> io::Result<()> {
 /// Whether a file can be made in a directory, by one that never gets a name.
 #[must_use]
 pub fn unnamed_in(directory: &Path) -> Answer {
-    let made = sys::at::unnamed(AT_FDCWD, directory.as_os_str(), Mode::S_IRUSR | Mode::S_IWUSR);
-    match made {
-        // The file system has no such files: all that can be asked without leaving something is its permissions.
-        Err(Errno::EOPNOTSUPP | Errno::EISDIR | Errno::EINVAL) => {
-            let flags = nix::unistd::AccessFlags::W_OK | nix::unistd::AccessFlags::X_OK;
-            Answer::of(nix::unistd::access(directory, flags).map_err(io::Error::from))
-        }
-        Err(errno) => Answer::Failed(errno as i32),
-        Ok(_) => Answer::Works,
+    made_in(directory).unwrap_or_else(|| {
+        // All that can be asked without leaving something is its permissions.
+        let flags = nix::unistd::AccessFlags::W_OK | nix::unistd::AccessFlags::X_OK;
+        Answer::of(nix::unistd::access(directory, flags).map_err(io::Error::from))
+    })
+}
+
+/// The same; `None` where the file system has no such files.
+fn made_in(directory: &Path) -> Option<Answer> {
+    match sys::at::unnamed(AT_FDCWD, directory.as_os_str(), Mode::S_IRUSR | Mode::S_IWUSR) {
+        Err(Errno::EOPNOTSUPP | Errno::EISDIR | Errno::EINVAL) => None,
+        Err(errno) => Some(Answer::Failed(errno as i32)),
+        Ok(_) => Some(Answer::Works),
     }
 }
 
@@ -192,7 +198,7 @@ mod tests {
         let before = fs::metadata(top.path()).unwrap().modified().unwrap();
         let of = |path: &Path| {
             let file = fs::metadata(path).ok().as_ref().map(identity);
-            attempt(&Trial { path: path.to_owned(), file }).map(|(_, answer)| answer)
+            attempt(&Trial { path: path.to_owned(), file }, false).map(|(_, answer)| answer)
         };
         assert_eq!(of(&file), [Answer::Works; 4]);
         assert_eq!(of(top.path()), [Answer::Works; 4]);

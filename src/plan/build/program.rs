@@ -23,6 +23,14 @@ impl Builder<'_> {
             if reserved(at) {
                 continue;
             }
+            if self.shows_processes(at) {
+                let text = format!(
+                    "cannot find '{}': '{}' lies in another /proc of the host, which no option shows",
+                    target.word.display(),
+                    at.display()
+                );
+                return Err(Error::text(Kind::Hidden, text));
+            }
             // A hidden name shows the file that is asked for by name; a mask does not.
             if let Some((mask, rule)) = self.view.decides(at)
                 && rule.hides()
