@@ -268,3 +268,32 @@ fn without_another_run_around_it_nothing_is_open() {
     assert!(!done.stderr.contains("not enforced"), "{}", done.stderr);
     assert_ne!(std::fs::metadata(target).unwrap().permissions().mode() & 0o777, 0o777);
 }
+
+/// A call that has to be asked about waits like one that goes on by itself after a signal, where the caller wants that.
+#[test]
+fn a_signal_interrupts_none_that_restarts() {
+    if !has_landlock() {
+        return;
+    }
+    let world = World::new();
+    let script = "
+import ctypes, os, signal
+count = 0
+def heard(*_):
+    global count
+    count += 1
+signal.signal(signal.SIGALRM, heard)
+signal.siginterrupt(signal.SIGALRM, False)
+open('f', 'w').close()
+chmod = ctypes.CDLL(None, use_errno=True).chmod
+signal.setitimer(signal.ITIMER_REAL, 0.0005, 0.0005)
+while count < 500:
+    for mode in (0o600, 0o640):
+        if chmod(b'f', mode) != 0:
+            raise SystemExit(ctypes.get_errno())
+        if os.stat('f').st_mode & 0o777 != mode:
+            raise SystemExit('not done')
+signal.setitimer(signal.ITIMER_REAL, 0)
+";
+    python(&world, &["-w", "."], script).done().is(0, "", "");
+}

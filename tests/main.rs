@@ -55,6 +55,7 @@ mod landlock_choice;
 mod landlock_metadata;
 mod landlock_network;
 mod landlock_processes;
+mod landlock_swept;
 mod layers;
 mod left_behind;
 mod life;

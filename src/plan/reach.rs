@@ -19,7 +19,7 @@ use super::{base, hidden, links};
 use crate::error::{Error, Kind, Result};
 use crate::host::Host;
 use crate::policy::{Policy, Protection};
-use crate::stage::trial;
+use crate::stage::{scratch, trial};
 use crate::sys::landlock;
 
 /// What may be done below a path.
@@ -213,7 +213,7 @@ pub(super) fn find(view: &View, asked: &Asked, lost: &mut Lost) -> Result<Reach>
     rules.grant_all(&mut gaps, unix_sockets);
     rules.devices();
     rules.processes(all_processes);
-    let scratch = scratch(view, host)?;
+    let scratch = choose(view, host)?;
     for (path, wanted) in [(scratch.tmp(), true), (scratch.home(), scratch.home.is_some())] {
         if wanted {
             rules.list.push(Allowed { path, right: Right::Write, file: None, named: true });
@@ -377,7 +377,7 @@ impl<'a> Rules<'a> {
 }
 
 /// Where the private directories of a run with this view are to be made.
-fn scratch(view: &View, host: &Host) -> Result<Scratch> {
+fn choose(view: &View, host: &Host) -> Result<Scratch> {
     let home = view.own(Own::Home).map(Path::to_owned);
     let links = home.as_deref().map(|home| shown_below(view, home)).unwrap_or_default();
     // The caller's own directory comes last: it may be anything.
@@ -396,7 +396,7 @@ fn scratch(view: &View, host: &Host) -> Result<Scratch> {
             ),
         ));
     };
-    Ok(Scratch { top: place.join(format!("sandbox-run-{}", random()?)), home, links })
+    Ok(Scratch { top: place.join(format!("{}{}", scratch::PREFIX, random()?)), home, links })
 }
 
 /// What a rule shows below the real HOME, each with its place in there; nothing below another such place.

@@ -1,5 +1,6 @@
 //! Carrying a launch out: the outer stage on the host, the inner stage inside, and what passes between them.
 
+mod abandoned;
 pub mod account;
 #[cfg(target_os = "linux")]
 pub mod cgroup;

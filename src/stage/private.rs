@@ -126,7 +126,7 @@ fn guard(root: &Path) -> io::Result<OwnedFd> {
 /// Removes `root` and all that is in it, for `patience` if somebody makes more meanwhile.
 ///
 /// Directories that are deep down are moved up, so that no depth takes more descriptors, memory or longer paths.
-fn clear(root: &Path, patience: Duration) -> io::Result<()> {
+pub(super) fn clear(root: &Path, patience: Duration) -> io::Result<()> {
     let until = Instant::now() + patience;
     let top = match open(root) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),

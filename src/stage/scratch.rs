@@ -2,20 +2,42 @@
 //!
 //! Their names are random and made by us: no path that somebody else chose is ever removed.
 
+use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, Permissions};
 use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt, symlink};
 use std::path::Path;
+use std::time::Duration;
 
+use super::abandoned::{abandoned, hold};
+use super::private;
 use crate::plan::reach::Scratch;
 
-/// Makes them; fails where anything of that name is there already.
-pub fn make(scratch: &Scratch) -> io::Result<()> {
+/// How the name of such a directory begins; a number follows.
+pub const PREFIX: &str = "sandbox-run-";
+
+/// Makes them; fails where anything of that name is there already. As long as a process has what is returned, they are in use;
+/// it is nothing where the file system knows no locks, and then nobody takes them for left behind, either.
+pub fn make(scratch: &Scratch) -> io::Result<Option<OwnedFd>> {
     let directory = |path: &Path| {
         DirBuilder::new().mode(0o700).create(path)?;
         ensure(path, 0o700)
     };
-    directory(&scratch.top)?;
+    let lock = loop {
+        DirBuilder::new().mode(0o700).create(&scratch.top)?;
+        // Until there is a lock on it, it is what nobody holds, and may be swept away.
+        match ensure(&scratch.top, 0o700).and_then(|()| hold(&scratch.top, true)) {
+            Ok(Some(lock)) => break Some(lock),
+            Ok(None) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(_) => {
+                ensure(&scratch.top, 0o700)?;
+                break None;
+            }
+        }
+    };
     directory(&scratch.tmp())?;
     fs::write(scratch.closed(), "")?;
     // Nothing but Landlock shall be in the way.
@@ -32,7 +54,29 @@ pub fn make(scratch: &Scratch) -> io::Result<()> {
             symlink(to, at)?;
         }
     }
-    Ok(())
+    Ok(lock)
+}
+
+/// Removes what lies beside `scratch` of runs that were killed with all their processes, unless a command of theirs goes on.
+pub fn sweep(scratch: &Scratch) {
+    let Some(place) = scratch.top.parent() else { return };
+    for (path, _lock) in abandoned(place, PREFIX) {
+        if path.file_name().is_some_and(is_in_use) {
+            continue;
+        }
+        match private::clear(&path, Duration::ZERO) {
+            Ok(()) => tracing::debug!("'{}', left behind by a run that was killed, is removed", path.display()),
+            Err(error) => tracing::debug!("'{}' stays: {}", path.display(), crate::sys::process::describe(&error)),
+        }
+    }
+}
+
+/// Whether a process was started with the name of such a directory in its environment: `TMPDIR` leads there.
+fn is_in_use(name: &OsStr) -> bool {
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let environments = processes.filter_map(|process| fs::read(process.path().join("environ")).ok());
+    let name = name.as_bytes();
+    environments.into_iter().any(|environment| environment.windows(name.len()).any(|window| window == name))
 }
 
 /// Gives the owner these permissions, whatever the caller's mask has left. Inside another such run nothing could be changed, and

@@ -77,7 +77,9 @@ impl<'a> Clerk<'a> {
         })?;
         // Root's could do to a file what the target cannot.
         process::drop_capabilities().ok()?;
-        Some(Self { listener: listener.into(), rules, open: true })
+        let listener = Listener::from(listener);
+        listener.hasten();
+        Some(Self { listener, rules, open: true })
     }
 
     /// Where to wait for the next call; `None` when nobody is left who could make one.

@@ -1,9 +1,9 @@
 //! A small process between the outer stage and an inner stage that no namespace holds: with the end of either all that came of
 //! the run ends, and its private directories go.
 //!
-//! It has a session of its own, hears no signal but SIGKILL, keeps nothing open and decides nothing.
+//! It has a session of its own, hears no signal but SIGKILL, keeps nothing open but the lock on those directories, and decides nothing.
 
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
@@ -32,16 +32,23 @@ pub fn guard(
         let _told = inner.report(Report::Failed(Step::Children, 0), None);
         sys::process::exit_now(FAILED);
     }
-    if let Err(error) = scratch::make(scratch) {
-        let _told = inner.report(Report::Failed(Step::Scratch, error.raw_os_error().unwrap_or(0)), None);
-        scratch::remove(scratch);
-        sys::process::exit_now(FAILED);
+    match scratch::make(scratch) {
+        Ok(lock) => sys::process::exit_now(watch(outer, scratch, lock.as_ref(), run)),
+        Err(error) => {
+            let _told = inner.report(Report::Failed(Step::Scratch, error.raw_os_error().unwrap_or(0)), None);
+            scratch::remove(scratch);
+            sys::process::exit_now(FAILED);
+        }
     }
-    sys::process::exit_now(watch(outer, scratch, run))
 }
 
 /// Starts `inner` as a child, waits for its end, and returns what to exit with.
-fn watch(outer: &PidFd, scratch: &Scratch, inner: impl FnOnce() -> std::convert::Infallible) -> i32 {
+fn watch(
+    outer: &PidFd,
+    scratch: &Scratch,
+    lock: Option<&OwnedFd>,
+    inner: impl FnOnce() -> std::convert::Infallible,
+) -> i32 {
     // Without it orphans would fall to somebody who does not look for them.
     if nix::sys::prctl::set_child_subreaper(true).is_err() {
         return FAILED;
@@ -52,10 +59,13 @@ fn watch(outer: &PidFd, scratch: &Scratch, inner: impl FnOnce() -> std::convert:
     let _blocked = SigSet::all().thread_block();
     let _here = std::env::set_current_dir("/");
     let handle = PidFd::open(child.as_raw());
-    let kept: Vec<_> = handle.iter().chain([outer]).map(|handle| handle.as_fd().as_raw_fd()).collect();
+    let handles = handle.iter().chain([outer]).map(|handle| handle.as_fd().as_raw_fd());
+    let kept: Vec<_> = handles.chain(lock.map(OwnedFd::as_raw_fd)).collect();
     let _silent = sys::fd::silence(&[0, 1, 2]);
     // Above all the sockets: whoever waits for their end must see it.
     let _closed = sys::fd::close_others(&kept);
+    // Beside the command, so that no start is later for it.
+    scratch::sweep(scratch);
     if let Ok(handle) = &handle {
         wait(outer, handle);
     }

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
@@ -25,6 +25,7 @@ use nix::sys::time::TimeVal;
 use nix::sys::wait::waitpid;
 use nix::unistd::{Pid, geteuid, getpid, pipe2, setsid};
 
+use super::abandoned::{self as left, hold};
 use super::handoff::{self, Handoff};
 use crate::backend::container::{DOOR, EMPTY, LOADER, SOCKET};
 use crate::host::Host;
@@ -127,33 +128,6 @@ fn prefix(engine: &str) -> String {
     format!("sandbox-run-{engine}-")
 }
 
-/// The directory with a lock on it that the kernel releases with the last process that has it: that of a run, which several have,
-/// or that of who removes it; `None` when it is gone, or is a run's.
-fn hold(path: &Path, run: bool) -> io::Result<Option<OwnedFd>> {
-    let open = OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW;
-    match OpenOptions::new().read(true).custom_flags(open.bits()).open(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        directory => lock(directory?, path, run),
-    }
-}
-
-fn lock(directory: File, path: &Path, run: bool) -> io::Result<Option<OwnedFd>> {
-    if run {
-        directory.lock_shared()?;
-    } else {
-        match directory.try_lock() {
-            Err(TryLockError::WouldBlock) => return Ok(None),
-            locked => locked?,
-        }
-    }
-    // Whoever had the lock before has removed it, if it was left behind.
-    let same = |found: &fs::Metadata, own: &fs::Metadata| (found.dev(), found.ino()) == (own.dev(), own.ino());
-    match fs::symlink_metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        found => Ok(same(&found?, &directory.metadata()?).then(|| directory.into())),
-    }
-}
-
 /// The directory of a run of which no process is there any more.
 #[derive(Debug)]
 pub(super) struct Abandoned {
@@ -174,19 +148,12 @@ impl Abandoned {
     }
 }
 
-/// What runs with `engine` have left that were killed with all their processes: by the lock and by nothing else.
+/// What runs with `engine` have left that were killed with all their processes.
 pub(super) fn abandoned(host: &Host, engine: &str) -> Vec<Abandoned> {
     let prefix = prefix(engine);
-    let own = |path: &PathBuf| {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let number = name.strip_prefix(&prefix).is_some_and(|number| number.len() == 32);
-        let found = fs::symlink_metadata(path);
-        number && found.is_ok_and(|found| found.is_dir() && found.uid() == geteuid().as_raw())
-    };
-    let entries = BTreeSet::from([place(host), "/tmp".into()]).into_iter().filter_map(|above| fs::read_dir(above).ok());
-    let paths = entries.flatten().flatten().map(|entry| entry.path()).filter(own);
-    let held = |path: PathBuf| Some(Abandoned { _lock: hold(&path, false).ok()??, path });
-    paths.filter_map(held).collect()
+    let places = BTreeSet::from([place(host), "/tmp".into()]);
+    let all = places.iter().flat_map(|place| left::abandoned(place, &prefix).collect::<Vec<_>>());
+    all.map(|(path, lock)| Abandoned { _lock: lock, path }).collect()
 }
 
 /// `XDG_RUNTIME_DIR` where it is the caller's own and has a name that every engine can be told.
@@ -469,9 +436,9 @@ mod tests {
         let old = File::open(&path).unwrap();
         drop(last);
         remove(&path);
-        assert!(lock(old.try_clone().unwrap(), &path, true).unwrap().is_none(), "removed");
+        assert!(left::lock(old.try_clone().unwrap(), &path, true).unwrap().is_none(), "removed");
         fs::create_dir(&path).unwrap();
-        assert!(lock(old, &path, true).unwrap().is_none(), "another one");
+        assert!(left::lock(old, &path, true).unwrap().is_none(), "another one");
         let link = above.path().join("link");
         std::os::unix::fs::symlink(&path, &link).unwrap();
         assert!(hold(&link, true).is_err());

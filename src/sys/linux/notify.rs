@@ -55,8 +55,17 @@ pub struct Listener(OwnedFd);
 const RECEIVE: libc::c_ulong = 0xC050_2100;
 const SEND: libc::c_ulong = 0xC018_2101;
 const IS_VALID: libc::c_ulong = 0x4008_2102;
+const SET_FLAGS: libc::c_ulong = 0x4008_2104;
 
 impl Listener {
+    /// Has whoever asks give its processor up to whoever answers, so that hardly a signal finds a call that nobody has received
+    /// yet: until then it is interrupted like any that waits. Linux 6.6; elsewhere it only takes longer.
+    pub fn hasten(&self) {
+        const SYNC_WAKE_UP: libc::c_ulong = 1;
+        // SAFETY: the request takes a number and no pointer.
+        let _set = unsafe { libc::ioctl(self.0.as_raw_fd(), SET_FLAGS as _, SYNC_WAKE_UP) };
+    }
+
     /// The next call; `None` when whoever made it is gone.
     pub fn receive(&self) -> io::Result<Option<Call>> {
         // SAFETY: the structure is integers only, for which zero is a value; the kernel wants it zeroed.
