@@ -14,6 +14,7 @@ use crate::pty::Terminal;
 
 mod contract;
 mod ends;
+mod files;
 mod images;
 
 /// Who rootless podman runs as; no account of the machine.

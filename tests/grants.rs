@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::{fs, io};
 
-use crate::harness::{Call, Done, World, is_root};
+use crate::harness::{Call, Done, World, has_landlock, is_root, usable};
 
 /// Runs the call and finds the world as it was before.
 #[track_caller]
@@ -27,14 +27,16 @@ fn what_cannot_be_granted_is_refused_by_name() {
         ("missing/../file", "'..' below a directory that does not"),
     ];
     let missing = ["missing", "dangling", "out", "out/below", "missing/below"];
-    for (option, skips) in [("-r", false), ("--read-try", true), ("-w", false), ("--write-try", true)] {
+    let options = [("-r", false), ("--read-try", true), ("-w", false), ("--write-try", true)];
+    let backends = usable(["bwrap", "landlock"]);
+    for (backend, (option, skips)) in backends.flat_map(|backend| options.map(|option| (backend, option))) {
         for path in missing {
-            let call = world.run([option, path, "true"]);
+            let call = world.run(["-b", backend, option, path, "true"]);
             if skips {
                 let done = untouched(&world, call).is(0, "", "");
                 drop(done);
                 world
-                    .run(["-v", option, path, "true"])
+                    .run(["-v", "-b", backend, option, path, "true"])
                     .done()
                     .code(0)
                     .stderr_has(&format!("{path}' ({option}) does not exist"));
@@ -43,10 +45,10 @@ fn what_cannot_be_granted_is_refused_by_name() {
             }
         }
         for (path, reason) in broken {
-            untouched(&world, world.run([option, path, "true"]))
+            untouched(&world, world.run(["-b", backend, option, path, "true"]))
                 .refused(125, &[path, reason, option.trim_start_matches('-')]);
         }
-        world.run([option, "file", "true"]).done().is(0, "", "");
+        world.run(["-b", backend, option, "file", "true"]).done().is(0, "", "");
     }
     if is_root() {
         return eprintln!("root may search any directory");
@@ -165,6 +167,11 @@ fn links_and_what_they_lead_to_are_shown() {
     ] {
         untouched(&world, world.run(["cat", file])).code(1).stdout("").stderr_has("No such file");
         untouched(&world, world.run(["-r", link, "cat", file])).is(0, text, "");
+        if has_landlock() {
+            let run = |words: &[&str]| untouched(&world, world.run([&["-b", "landlock"], words].concat()));
+            run(&["cat", file]).code(1).stdout("").stderr_has("Permission denied");
+            run(&["-r", link, "cat", file]).is(0, text, "");
+        }
         // Also from elsewhere: then the links are made anew.
         let full = format!("{here}/{file}");
         let link = if link.starts_with('/') { link.to_owned() } else { format!("{here}/{link}") };

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::harness::{Call, Done, World, is_root};
+use crate::harness::{Call, Done, World, has_landlock, is_root};
 
 /// A world with a policy file outside of what the target sees, made of these lines.
 fn world(lines: &str, files: &[&str]) -> World {
@@ -185,6 +185,13 @@ fn the_limit() {
     assert!(world.read("r.json").contains("stay visible"), "{}", world.read("r.json"));
     options(&["--hidden-scan-max", "50", "--hidden-scan-overflow", "unlimited"]).is(0, "", "");
     options(&["--hidden-scan-max", "500"]).is(0, "", "");
+    if has_landlock() {
+        let landlock = |words: &[&str]| options(&[&["-b", "landlock"], words].concat());
+        landlock(&["--hidden-scan-max", "50"]).refused(125, &words);
+        let done = landlock(&["--hidden-scan-max", "50", "--hidden-scan-overflow", "warn"]);
+        done.code(0).stdout("s3cret\n").stderr_has("stay visible");
+        landlock(&["--hidden-scan-max", "500"]).code(1).stdout("").stderr_has("Permission denied");
+    }
     // Only the top: five entries.
     with("5", "cwd_hidden_scan_recursive = false\n").done().is(0, "s3cret\n", "");
 }

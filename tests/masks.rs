@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 
-use crate::harness::{Call, Done, World, is_root};
+use crate::harness::{Call, Done, World, has_landlock, is_root, usable};
 
 /// Runs the call and finds the world as it was before.
 #[track_caller]
@@ -72,7 +72,10 @@ fn what_does_not_exist_leaves_no_trace() {
     let world = World::new();
     let rules =
         ["--mask", "~/.aws", "--mask", ".env", "--protect", ".git/hooks", "--deny-socket", "sock", "--mask", "/none/x"];
-    for grants in [vec![], vec!["-w", "."], vec!["-w", ".", "-w", "~"], vec!["-r", "/", "--show-hidden", "*"]] {
+    let grants = [vec![], vec!["-w", "."], vec!["-w", ".", "-w", "~"], vec!["-r", "/", "--show-hidden", "*"]];
+    let backends = usable(["bwrap", "landlock"]);
+    let all = backends.flat_map(|backend| grants.clone().map(|grants| [vec!["-b", backend], grants].concat()));
+    for grants in all {
         let words = || grants.iter().copied().chain(rules).chain(["true"]);
         for _ in 0..2 {
             untouched(&world, world.run(words())).is(0, "", "");
@@ -177,6 +180,22 @@ fn no_other_name_leads_past_a_mask() {
     let leads = |line: &String| line.ends_with(" plain") || (is_root() && line == "openat2 -");
     assert!(ways.len() == 11 && ways.iter().all(leads), "{ways:?}");
     assert!(init.iter().all(|line| line.ends_with(" -")), "{init:?}");
+    if !has_landlock() {
+        return;
+    }
+    fs::remove_file(world.path("w/t")).unwrap();
+    world.write("w/n", "plain\n");
+    // Where the working directory can only be read, since no mask is kept beside what can be written; with a private directory as `t`.
+    let call = |name: &str| {
+        let names = NAMES.replace("'t'", "os.environ['TMPDIR'] + '/t'");
+        world.run(["-b", "landlock", "--mask", "s", "python3", "-c", &names, name])
+    };
+    let done = call("s").done().code(0).stderr("");
+    assert_eq!(done.out().lines().count(), 13, "{}", done.out());
+    assert!(done.out().lines().all(|line| line.ends_with(" -")), "{}", done.out());
+    let done = call("n").done().code(0).stderr("");
+    let ways: Vec<_> = done.out().lines().filter(|line| line.ends_with(" plain")).map(str::to_owned).collect();
+    assert!(ways.len() >= 7, "{}", done.out());
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use sandbox_run::seccomp::table::{Answer, Applies, GROUPS};
 
-use crate::harness::{Call, World, find, is_root, program, skip};
+use crate::harness::{Call, World, find, is_root, program, skip, usable};
 use crate::pty::Terminal;
 
 /// Reads lines `WORD NUMBER ARGUMENT…` and prints each word with `done` or the name of the error. Each call in a child.
@@ -347,12 +347,14 @@ fn other_tables_of_call_numbers_are_closed() {
     }
     let world = World::new();
     let script = |word: &str| FOREIGN.replace("sys.argv[1]", &format!("'{word}'"));
-    // getpid, ioctl by its x32 number, keyctl, unshare.
-    for number in ["39", "514", "250", "272"] {
-        python(&world, Some(&[]), &script(number)).done().is(0, "-1 ENOSYS\n", "");
-    }
-    for word in ["getpid", "mount", "unshare"] {
-        python(&world, Some(&[]), &script(word)).done().is(128 + libc::SIGSYS, "", "");
+    for options in usable([["-b", "bwrap"], ["-b", "landlock"]]) {
+        // getpid, ioctl by its x32 number, keyctl, unshare.
+        for number in ["39", "514", "250", "272"] {
+            python(&world, Some(&options), &script(number)).done().is(0, "-1 ENOSYS\n", "");
+        }
+        for word in ["getpid", "mount", "unshare"] {
+            python(&world, Some(&options), &script(word)).done().is(128 + libc::SIGSYS, "", "");
+        }
     }
     // A program of its own, beside this one's interpreter, dies alone.
     let text = format!("python3 -c '{}' 2>/dev/null; echo went on", script("getpid").replace('\'', "\""));

@@ -386,7 +386,8 @@ fn nothing_can_be_typed_for_the_user() {
         terminal.done().1
     };
     let sandbox_run = sandbox_run.to_str().expect("text");
-    for options in ["", "--new-session never", "--new-session always"] {
+    let options = ["", "--new-session never", "--new-session always", "-b landlock", "-b landlock --new-session never"];
+    for options in usable(options) {
         let text = attempt(&format!("{sandbox_run} {options} --"));
         assert!(text.contains("answers 0x5412:EPERM 0x541c:EPERM\r\n"), "{options}\n{text}");
         assert!(text.contains("line=<typed>"), "the user's own line is the first\n{text}");

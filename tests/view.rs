@@ -6,7 +6,7 @@ use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 
-use crate::harness::{Done, World, is_root, program, skip};
+use crate::harness::{Done, World, is_root, program, skip, usable};
 
 /// No options.
 const NONE: [&str; 0] = [];
@@ -248,22 +248,33 @@ fn home_as_working_directory_shows_itself_but_no_secrets() {
 fn a_working_directory_that_cannot_be_had_is_refused() {
     let world = World::new();
     let sr = program();
-    let call = |script: &str| world.call("sh", ["-c", script, sr.to_str().unwrap()]);
-    call("mkdir gone && cd gone && rmdir ../gone && exec \"$0\" pwd").done().refused(125, &["working directory"]);
-    let hidden = ["--mask", ".", "touch", "made"];
-    untouched(&world, world.run(hidden)).refused(125, &[&world.text("w"), "mask"]);
-    untouched(&world, world.run(["-w", ".."].into_iter().chain(hidden))).refused(125, &[&world.text("w"), "mask"]);
-    world.run(["-C", "/missing", "pwd"]).done().refused(125, &["/missing", "no such file"]);
-    world.run(["-C", &world.text("o/secret"), "pwd"]).done().refused(125, &["o/secret", "not a directory"]);
-    world.link("w/loop", "loop");
-    world.run(["-C", "loop", "pwd"]).done().refused(125, &["loop", "too many"]);
-    if is_root() {
-        return eprintln!("root may enter any directory");
+    for backend in usable(["bwrap", "landlock"]) {
+        let call = |script: &str| world.call("sh", ["-c", script, sr.to_str().unwrap(), backend]);
+        let run = |words: &[&str]| world.run([&["-b", backend], words].concat());
+        call("mkdir gone && cd gone && rmdir ../gone && exec \"$0\" -b $1 pwd")
+            .done()
+            .refused(125, &["working directory"]);
+        let hidden = &["--mask", ".", "touch", "made"][..];
+        untouched(&world, run(hidden)).refused(125, &[&world.text("w"), "mask"]);
+        let more = if backend == "bwrap" { &["-w", ".."][..] } else { &["-r", ".."] };
+        untouched(&world, run(&[more, hidden].concat())).refused(125, &[&world.text("w"), "mask"]);
+        run(&["-C", "/missing", "pwd"]).done().refused(125, &["/missing", "no such file"]);
+        run(&["-C", &world.text("o/secret"), "pwd"]).done().refused(125, &["o/secret", "not a directory"]);
+        if !world.has("w/loop") {
+            world.link("w/loop", "loop");
+        }
+        run(&["-C", "loop", "pwd"]).done().refused(125, &["loop", "too many"]);
+        run(&["-C", &world.text("o"), "pwd"]).done().is(0, &format!("{}\n", world.text("o")), "");
+        if is_root() {
+            eprintln!("root may enter any directory");
+            continue;
+        }
+        call("mkdir shut && cd shut && chmod 0 ../shut && exec \"$0\" -b $1 pwd")
+            .done()
+            .refused(125, &["shut", "permission denied"]);
+        fs::set_permissions(world.path("w/shut"), fs::Permissions::from_mode(0o700)).unwrap();
+        fs::remove_dir(world.path("w/shut")).unwrap();
     }
-    call("mkdir shut && cd shut && chmod 0 ../shut && exec \"$0\" pwd")
-        .done()
-        .refused(125, &["shut", "permission denied"]);
-    fs::set_permissions(world.path("w/shut"), fs::Permissions::from_mode(0o700)).unwrap();
 }
 
 #[test]
@@ -368,25 +379,30 @@ fn every_kind_of_working_directory() {
 
 #[test]
 fn ids_modes_and_umask_are_the_callers() {
-    let world = World::new();
-    let script =
-        "umask 027; exec \"$0\" -w . -- sh -c 'touch f; mkdir d; stat -c \"%a %u %g\" f d; id -u; id -g; umask'";
-    let (uid, gid) = (nix::unistd::geteuid(), nix::unistd::getegid());
-    world.call("sh", ["-c", script, program().to_str().unwrap()]).done().is(
-        0,
-        &format!("640 {uid} {gid}\n750 {uid} {gid}\n{uid}\n{gid}\n0027\n"),
-        "",
-    );
-    world.call("stat", ["-c", "%a %u %g", "f", "d"]).done().is(0, &format!("640 {uid} {gid}\n750 {uid} {gid}\n"), "");
-    let outside = world.call("whoami", NONE).done();
-    world.run(["whoami"]).done().is(0, &outside.out(), "");
-    if !is_root() {
-        return eprintln!("only root can become a user without an entry");
+    for backend in usable(["bwrap", "landlock"]) {
+        let world = World::new();
+        let script = "umask 027; exec \"$0\" -b $1 -w . -- sh -c \
+            'touch f; mkdir d; stat -c \"%a %u %g\" f d; id -u; id -g; umask'";
+        let (uid, gid) = (nix::unistd::geteuid(), nix::unistd::getegid());
+        world.call("sh", ["-c", script, program().to_str().unwrap(), backend]).done().is(
+            0,
+            &format!("640 {uid} {gid}\n750 {uid} {gid}\n{uid}\n{gid}\n0027\n"),
+            "",
+        );
+        let stat = world.call("stat", ["-c", "%a %u %g", "f", "d"]).done();
+        stat.is(0, &format!("640 {uid} {gid}\n750 {uid} {gid}\n"), "");
+        let outside = world.call("whoami", NONE).done();
+        world.run(["-b", backend, "whoami"]).done().is(0, &outside.out(), "");
+        if !is_root() {
+            eprintln!("only root can become a user without an entry");
+            continue;
+        }
+        // A user that no database knows.
+        crate::harness::alone(|| fs::copy(program(), world.path("sandbox-run"))).unwrap();
+        let ids = ["--reuid=54321", "--regid=54322", "--clear-groups"];
+        let program = world.text("sandbox-run");
+        let words = [&ids[..], &[&program, "-b", backend, "sh", "-c", "id -u; id -g"]].concat();
+        world.call("setpriv", &words).done().is(0, "54321\n54322\n", "");
+        world.call("setpriv", &words).env_remove("HOME").done().is(0, "54321\n54322\n", "");
     }
-    // A user that no database knows.
-    crate::harness::alone(|| fs::copy(program(), world.path("sandbox-run"))).unwrap();
-    let words =
-        ["--reuid=54321", "--regid=54322", "--clear-groups", &world.text("sandbox-run"), "sh", "-c", "id -u; id -g"];
-    world.call("setpriv", words).done().is(0, "54321\n54322\n", "");
-    world.call("setpriv", words).env_remove("HOME").done().is(0, "54321\n54322\n", "");
 }
