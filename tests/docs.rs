@@ -3,6 +3,7 @@
 //! With `BLESS=1` the files are written anew instead of compared.
 
 mod backends;
+mod behaviours;
 mod escapes;
 mod policy;
 pub mod result;

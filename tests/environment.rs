@@ -5,7 +5,7 @@ use std::ffi::{CString, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::time::Duration;
 
-use crate::harness::{Call, Done, PATHS, World, backends, program};
+use crate::harness::{Call, Done, PATHS, World, backends, has_landlock, program};
 
 /// What `env -0` printed, by name; no name may be there twice.
 fn variables(done: Done) -> BTreeMap<Vec<u8>, Vec<u8>> {
@@ -94,6 +94,16 @@ fn exactly_the_documented_variables_pass() {
     expected.extend(map(&[("TMPDIR", "/tmp"), ("TMP", "/tmp"), ("TEMP", "/tmp"), ("TEMPDIR", "/tmp")]));
     assert_eq!(variables(login(env(&world, &["-b", "bwrap"])).done()), expected);
     assert_eq!(variables(login(env(&world, &["-q", "-b", "none"])).done()), bare);
+    if has_landlock() {
+        // Where they lead is another place in each run.
+        let private = ["HOME", "TMPDIR", "TMP", "TEMP", "TEMPDIR"];
+        let mut found = variables(login(env(&world, &["-b", "landlock"])).done());
+        for name in private.map(str::as_bytes) {
+            assert!(found.get(name).is_some_and(|value| *value != expected[name]), "{found:?}");
+            found.insert(name.into(), expected[name].clone());
+        }
+        assert_eq!(found, expected);
+    }
 
     expected.extend(map(&[("FOO", "y")]));
     assert_eq!(variables(login(env(&world, &["-e", "FOO"])).done()), expected);
@@ -394,7 +404,10 @@ fn a_variable_that_is_too_long_is_named() {
 fn variables_of_a_proxy_pass_by_name_only() {
     let world = World::new();
     let names = ["http_proxy", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE"];
-    for options in [&[][..], &["--net", "host"], &["-q", "-b", "none"]] {
+    for options in [&[][..], &["-q", "--net", "host"], &["-q", "-b", "none"], &["-q", "-b", "landlock"]] {
+        if options.contains(&"landlock") && !has_landlock() {
+            continue;
+        }
         let run = |more: &[&str]| {
             let mut call = env(&world, &[options, more].concat());
             for name in names {

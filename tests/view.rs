@@ -6,7 +6,7 @@ use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 
-use crate::harness::{Done, World, is_root, program, skip, usable};
+use crate::harness::{Done, World, has_landlock, is_root, program, skip, usable};
 
 /// No options.
 const NONE: [&str; 0] = [];
@@ -228,6 +228,10 @@ fn home_as_working_directory_shows_itself_but_no_secrets() {
     let script = "cat notes .config/app; cat .ssh/id_rsa .aws/credentials .netrc .config/gh/hosts.yml; touch x .ssh/x";
     let call = world.sh(NONE, script).cwd(world.path("home"));
     untouched(&world, call).code(1).stdout("notes\nplain\n").stderr_lacks("s3cret");
+    if has_landlock() {
+        let call = world.sh(["-b", "landlock"], script).cwd(world.path("home"));
+        untouched(&world, call).code(1).stdout("notes\nplain\n").stderr_lacks("s3cret");
+    }
     // Writable HOME: secrets can be neither read, written nor renamed away.
     let script = "cat .ssh/id_rsa .netrc; mv .ssh s; mv .config c; rm -r .aws; echo x >.netrc; mkdir -p .config/gh/x; touch made";
     let done = world.sh(["-w", "."], script).cwd(world.path("home")).done().code(0).stdout("");

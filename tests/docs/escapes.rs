@@ -18,7 +18,7 @@ fn rows() -> Result<Vec<Vec<String>>> {
 }
 
 /// What stands between backticks.
-fn quoted(cell: &str) -> impl Iterator<Item = &str> {
+pub fn quoted(cell: &str) -> impl Iterator<Item = &str> {
     cell.split('`').skip(1).step_by(2)
 }
 
@@ -36,6 +36,17 @@ fn tests(text: &str) -> BTreeSet<String> {
     found
 }
 
+/// The file of the test of this name, its text and the name of the function; an error where there is none.
+pub fn exists(name: &str) -> Result<(String, String, &str)> {
+    let (module, function) = name.rsplit_once("::").context("no module")?;
+    let path = format!("tests/{}.rs", module.replace("::", "/"));
+    let text = fs::read_to_string(file(&path)).with_context(|| format!("{path}, of {name}"))?;
+    // Properties are written without the mark.
+    let known = tests(&text).contains(function) || text.contains(&format!("    fn {function}(\n"));
+    ensure!(known, "{name} is no test of {path}");
+    Ok((path, text, function))
+}
+
 #[test]
 fn every_case_names_tests_that_exist() -> Result<()> {
     let rows = rows()?;
@@ -45,12 +56,7 @@ fn every_case_names_tests_that_exist() -> Result<()> {
         ensure!(!case.is_empty() && was.len() >= 8 && closes.len() >= 6, "an empty cell: {row:?}");
         ensure!(quoted(tried).next().is_some(), "no test: {case}");
         for name in quoted(tried) {
-            let (module, function) = name.rsplit_once("::").context("no module")?;
-            let path = format!("tests/{}.rs", module.replace("::", "/"));
-            let text = fs::read_to_string(file(&path)).with_context(|| format!("{path}, of {case}"))?;
-            // Properties are written without the mark.
-            let exists = tests(&text).contains(function) || text.contains(&format!("    fn {function}(\n"));
-            ensure!(exists, "{name}, of {case}, is no test of {path}");
+            exists(name).with_context(|| case.clone())?;
         }
     }
     Ok(())
