@@ -16,6 +16,7 @@ mod contract;
 mod ends;
 mod files;
 mod images;
+mod sockets;
 
 /// Who rootless podman runs as; no account of the machine.
 const USER: u32 = 41234;

@@ -164,7 +164,7 @@ fn a_container_of_the_hosts_own_programs_gives_the_same_answers() {
 }
 
 /// An image without programs, for those of the host.
-fn image(place: &Place) -> String {
+pub fn image(place: &Place) -> String {
     const NAME: &str = "sandbox-run-test-probe";
     let script = "
         set -e

@@ -8,14 +8,14 @@ use std::path::{Path, PathBuf};
 use crate::harness::{World, is_root};
 
 /// A server that greets everybody, until it goes out of scope.
-struct Server {
+pub struct Server {
     path: PathBuf,
     thread: Option<std::thread::JoinHandle<()>>,
     stop: std::sync::Arc<std::sync::atomic::AtomicBool>,
 }
 
 impl Server {
-    fn new(path: PathBuf) -> Self {
+    pub fn new(path: PathBuf) -> Self {
         let listener = UnixListener::bind(&path).expect("socket");
         let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
         let told = stop.clone();
@@ -42,7 +42,7 @@ impl Drop for Server {
 }
 
 /// Connects to each argument and prints the answer or the error.
-const CLIENT: &str = "import socket, sys
+pub const CLIENT: &str = "import socket, sys
 for path in sys.argv[1:]:
     s = socket.socket(socket.AF_UNIX)
     try:

@@ -104,7 +104,7 @@ fn each_signal_arrives_once() {
         assert!(eventually(|| place.world.read("w/log") == expected), "the command");
         for (signal, name) in signals {
             running.signal(signal);
-            expected += &format!("{name}\n");
+            expected.extend([name, "\n"]);
             assert!(eventually(|| place.world.read("w/log").ends_with(&format!("{name}\n"))), "{name} arrives");
         }
         // Time for one that comes twice.
@@ -201,4 +201,30 @@ fn a_lost_connection_reaches_the_command() {
     terminal.hang_up().code(5);
     assert_eq!(place.world.read("w/log"), "hup\n");
     assert!(eventually(|| place.left().is_empty()), "{:?}", place.left());
+}
+
+#[test]
+fn the_log_has_a_line_for_every_run_and_none_of_the_commands() {
+    for (user, place) in Place::both() {
+        let world = &place.world;
+        let log = world.text("o/log");
+        for (words, code) in [(&["true"][..], 0), (&["sh", "-c", "exit 3"], 3), (&["nosuchcommand"], 127)] {
+            place.run(&[&["--audit-log", &log, "--"], words].concat()).done().code(code);
+        }
+        let text = world.read("o/log");
+        let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let codes: Vec<_> = lines.iter().map(|line| line["exit_code"].as_i64()).collect();
+        assert_eq!(codes, [Some(0), Some(3), None], "{text}");
+        // In a grant a log is refused, and a result is not for the command to write.
+        world.write("w/log", "");
+        std::os::unix::fs::chown(world.path("w/log"), Some(user), Some(user)).unwrap();
+        place.run(&["--audit-log", "log", "-w", ".", "true"]).done().refused(125, &["the command could change it"]);
+        let script = "echo forged >result; rm -f result; mv result r; echo x >$1; true";
+        place.run(&["--result", "result", "-w", ".", "--", "sh", "-c", script, "sh", "other"]).done().code(0);
+        let text = world.read("w/result");
+        let object: Value = serde_json::from_str(text.trim()).unwrap();
+        assert_eq!((text.lines().count(), &object["exit_code"]), (1, &json!(0)), "{object}");
+        assert_eq!(world.read("w/other"), "x\n", "control: the rest can be written");
+        assert_eq!(place.left(), [""; 0]);
+    }
 }

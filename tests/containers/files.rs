@@ -89,3 +89,64 @@ fn what_git_obeys_is_not_written() {
         assert_eq!(place.left(), [""; 0]);
     }
 }
+
+#[test]
+fn no_name_leads_to_what_is_hidden() {
+    for (user, place) in Place::both() {
+        let world = &place.world;
+        for name in ["home/.ssh/id", "home/.netrc", "o/proj/.ssh/id", "o/proj/.aws/credentials", "o/proj/key", "w/s"] {
+            world.write(name, "s3cret\n");
+        }
+        for name in ["home/notes", "o/proj/plain", "w/n"] {
+            world.write(name, "plain\n");
+        }
+        world.link("o/proj/out", "../secret");
+        world.link("w/link-s", "s");
+        world.link("w/link-n", "n");
+        for name in ["home", "o", "w"] {
+            world.call("chown", ["-R", &format!("{user}:{user}"), &world.text(name)]).done().code(0);
+        }
+        // HOME as the working directory.
+        place.sh(&[], "cat notes .ssh/id .netrc").cwd(world.path("home")).done().stdout("plain\n");
+        // Secrets below any grant, and links out of one.
+        for grant in ["-r", "-w"] {
+            let options = [grant, "../o/proj", "--mask", "../o/proj/key"];
+            let look = "cd ../o/proj; cat plain .ssh/id .aws/credentials key out ../secret";
+            place.sh(&options, look).done().stdout("plain\n").code(1);
+        }
+        place.sh(&["-r", "../o"], "cat ../o/proj/out").done().is(0, "s3cret", "");
+        // Other names of what is masked, and of what is not.
+        let names = "for name in ./x/../$1 .//$1 $PWD/$1 link-$1 /proc/self/root$PWD/$1 /proc/self/cwd/$1; do cat $name; done; \
+            ln $1 t && cat t; rm -f t; mv $1 t; cat t; mv t $1; true";
+        world.dir("w/x");
+        for (name, expected) in [("s", String::new()), ("n", "plain\n".repeat(8))] {
+            let words = ["-w", ".", "--mask", "s", "--", "sh", "-c", names, "sh", name];
+            place.run(&words).done().code(0).stdout(&expected);
+            assert_eq!(world.read(&format!("w/{name}")), if name == "s" { "s3cret\n" } else { "plain\n" });
+        }
+        assert_eq!(place.left(), [""; 0]);
+    }
+}
+
+/// What the plan says of a path holds inside.
+#[test]
+fn explanations_are_what_a_run_meets() {
+    let Some(place) = Place::of(0) else { return };
+    let world = &place.world;
+    for name in ["w/file", "w/masked", "w/.env", "o/r/file"] {
+        world.write(name, "text\n");
+    }
+    for (path, visible, writable) in
+        [("file", true, true), ("masked", false, false), (".env", false, false), ("../o/r/file", true, false)]
+    {
+        let options = ["-w", ".", "-r", "../o/r", "--mask", "masked"];
+        let said = |yes| if yes { "yes" } else { "no" };
+        let done = place.run(&[&options[..], &["--explain", path]].concat()).done().code(0).stdout_has("as planned");
+        done.stdout_has(&format!("visible: {}", said(visible))).stdout_has(&format!("write: {}", said(writable)));
+        let met =
+            place.sh(&options, &format!("grep -q text {path} && echo visible; echo text >>{path} && echo written"));
+        let met = met.done().out();
+        assert_eq!((met.contains("visible"), met.contains("written")), (visible, writable), "{path}: {met}");
+    }
+    assert_eq!(place.left(), [""; 0]);
+}
