@@ -27,6 +27,7 @@ mod answer;
 pub mod backend;
 pub mod cli;
 pub mod config;
+pub mod egress;
 pub mod error;
 pub mod exit;
 pub mod log;

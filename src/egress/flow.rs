@@ -1,0 +1,231 @@
+//! One direction of a connection: bytes from one socket to another, as fast as the slower of the two takes them.
+//!
+//! Both sockets are non-blocking. At most one buffer, or one pipe, is under way: then nothing more is read. A pipe that is spliced to a socket without
+//! reader raises SIGPIPE, so whoever uses this ignores that signal. The end of the
+//! one is made known to the other, and the opposite direction goes on.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, OFlag, SpliceFFlags, fcntl, splice};
+use nix::sys::socket::{MsgFlags, Shutdown, send, shutdown};
+use nix::unistd::{pipe2, read};
+
+/// How much is read at once; one buffer serves all flows of a thread.
+pub const BUFFER: usize = 64 * 1024;
+
+/// How much a pipe holds that spares the copying, where the kernel lets it.
+const PIPE: usize = 512 * 1024;
+
+/// After so many full buffers in a row a flow gets a pipe.
+const BULK: u8 = 8;
+
+/// How much one flow moves before others have their turn.
+const TURN: usize = 1024 * 1024;
+
+/// One direction.
+#[derive(Debug)]
+pub struct Flow {
+    rest: Vec<u8>,
+    done: usize,
+    pipe: Option<Pipe>,
+    full: u8,
+    ended: bool,
+    shut: bool,
+    moved: u64,
+}
+
+#[derive(Debug)]
+struct Pipe {
+    out: OwnedFd,
+    into: OwnedFd,
+    held: usize,
+}
+
+/// Which of the two sockets failed.
+#[derive(Debug)]
+pub enum Lost {
+    /// The one that is read.
+    Source(io::Error),
+    /// The one that is written.
+    Goal(io::Error),
+}
+
+fn source(errno: Errno) -> Lost {
+    Lost::Source(errno.into())
+}
+
+fn goal(errno: Errno) -> Lost {
+    Lost::Goal(errno.into())
+}
+
+/// What became of a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// Nothing more can be done before one of the sockets is ready.
+    Waits,
+    /// There may be more to do at once.
+    Again,
+    /// The end of the one has been made known to the other.
+    Over,
+}
+
+impl Flow {
+    /// A direction in which `first` goes ahead of everything that is read.
+    #[must_use]
+    pub fn new(first: Vec<u8>) -> Self {
+        let moved = first.len() as u64;
+        Self { rest: first, done: 0, pipe: None, full: 0, ended: false, shut: false, moved }
+    }
+
+    /// Bytes that were taken so far.
+    #[must_use]
+    pub fn moved(&self) -> u64 {
+        self.moved
+    }
+
+    /// Whether it is over.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.shut
+    }
+
+    /// Whether it waits for the source.
+    #[must_use]
+    pub fn wants_to_read(&self) -> bool {
+        !self.ended && !self.holds()
+    }
+
+    /// Whether it waits for the goal.
+    #[must_use]
+    pub fn wants_to_write(&self) -> bool {
+        self.holds()
+    }
+
+    fn holds(&self) -> bool {
+        self.done < self.rest.len() || self.pipe.as_ref().is_some_and(|pipe| pipe.held > 0)
+    }
+
+    /// Ends it where it is: nothing more is moved, and nobody is told.
+    pub fn cut(&mut self) {
+        (self.ended, self.shut) = (true, true);
+        (self.rest, self.done, self.pipe) = (Vec::new(), 0, None);
+    }
+
+    /// Takes the source for ended; what is held is still delivered.
+    pub fn end(&mut self) {
+        self.ended = true;
+    }
+
+    /// Moves what can be moved, with `buffer` for the time in between.
+    pub fn turn(&mut self, source: impl AsFd, goal: impl AsFd, buffer: &mut [u8]) -> Result<Turn, Lost> {
+        let (from, to) = (source.as_fd(), goal.as_fd());
+        if self.shut {
+            return Ok(Turn::Over);
+        }
+        let begun = self.moved;
+        while self.moved - begun < TURN as u64 {
+            if !self.deliver(to)? {
+                return Ok(Turn::Waits);
+            }
+            if self.ended {
+                self.shut = true;
+                // It may have gone already, and that is an end as well.
+                let _told = shutdown(to.as_raw_fd(), Shutdown::Write);
+                return Ok(Turn::Over);
+            }
+            if !self.fetch(from, to, buffer)? {
+                return Ok(Turn::Waits);
+            }
+        }
+        Ok(Turn::Again)
+    }
+
+    /// Writes what is held; whether nothing is left.
+    fn deliver(&mut self, to: BorrowedFd) -> Result<bool, Lost> {
+        while self.done < self.rest.len() {
+            match write(to, &self.rest[self.done..])? {
+                Some(count) => self.done += count,
+                None => return Ok(false),
+            }
+        }
+        if self.done > 0 {
+            // Memory is for those who need it now.
+            (self.rest, self.done) = (Vec::new(), 0);
+        }
+        while let Some(pipe) = self.pipe.as_mut().filter(|pipe| pipe.held > 0) {
+            match splice(&pipe.out, None, to, None, pipe.held, flags()) {
+                Ok(0) => return Err(Lost::Goal(io::ErrorKind::WriteZero.into())),
+                Ok(count) => pipe.held -= count,
+                Err(Errno::EINTR) => {}
+                Err(Errno::EAGAIN) => return Ok(false),
+                Err(errno) => return Err(goal(errno)),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Reads once, and writes as much of it as goes; whether there was anything, the end included.
+    fn fetch(&mut self, from: BorrowedFd, to: BorrowedFd, buffer: &mut [u8]) -> Result<bool, Lost> {
+        if let Some(pipe) = &mut self.pipe {
+            match splice(from, None, &pipe.into, None, PIPE, flags()) {
+                Ok(0) => self.ended = true,
+                Ok(count) => {
+                    pipe.held = count;
+                    self.moved += count as u64;
+                }
+                Err(Errno::EINTR) => {}
+                Err(Errno::EAGAIN) => return Ok(false),
+                // Not this kind of socket: the pipe is empty, and copying always works.
+                Err(Errno::EINVAL) => self.pipe = None,
+                Err(errno) => return Err(source(errno)),
+            }
+            return Ok(true);
+        }
+        let count = match read(from, buffer) {
+            Ok(count) => count,
+            Err(Errno::EINTR) => return Ok(true),
+            Err(Errno::EAGAIN) => return Ok(false),
+            Err(errno) => return Err(source(errno)),
+        };
+        self.ended = count == 0;
+        self.moved += count as u64;
+        let mut sent = 0;
+        while sent < count {
+            match write(to, &buffer[sent..count])? {
+                Some(part) => sent += part,
+                None => break,
+            }
+        }
+        self.rest.extend_from_slice(&buffer[sent..count]);
+        self.full = if count == buffer.len() { self.full.saturating_add(1) } else { 0 };
+        if self.full == BULK {
+            self.pipe = Pipe::new();
+        }
+        Ok(true)
+    }
+}
+
+impl Pipe {
+    /// A pipe, or none where descriptors or memory for pipes are short.
+    fn new() -> Option<Self> {
+        let (out, into) = pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK).ok()?;
+        let size = fcntl(&into, FcntlArg::F_SETPIPE_SZ(i32::try_from(PIPE).ok()?));
+        size.is_ok().then_some(Self { out, into, held: 0 })
+    }
+}
+
+fn flags() -> SpliceFFlags {
+    SpliceFFlags::SPLICE_F_NONBLOCK | SpliceFFlags::SPLICE_F_MOVE
+}
+
+/// Writes once; `None` when there is no room.
+fn write(to: BorrowedFd, bytes: &[u8]) -> Result<Option<usize>, Lost> {
+    match send(to.as_raw_fd(), bytes, MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT) {
+        Ok(count) => Ok(Some(count)),
+        Err(Errno::EINTR) => Ok(Some(0)),
+        Err(Errno::EAGAIN) => Ok(None),
+        Err(errno) => Err(goal(errno)),
+    }
+}

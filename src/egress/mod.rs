@@ -1,0 +1,44 @@
+//! The way out of a sandbox without a network: a relay inside, a filtering proxy outside.
+//!
+//! ```text
+//!  target --> 127.0.0.1:PORT (relay, inside) --> Unix socket --> proxy (outside) --> server
+//! ```
+//!
+//! The relay carries bytes and decides nothing. The proxy is the only part outside that reads what a target wrote; it
+//! starts nothing, reads no file, and knows of the policy only the rules. Nothing here starts a process: `stage` does.
+
+pub mod host;
+pub mod path;
+pub mod rules;
+
+#[cfg(target_os = "linux")]
+pub mod flow;
+#[cfg(target_os = "linux")]
+pub mod relay;
+
+#[cfg(feature = "proxy")]
+pub mod address;
+#[cfg(feature = "proxy")]
+pub mod body;
+#[cfg(feature = "proxy")]
+pub mod head;
+#[cfg(feature = "proxy")]
+pub mod hello;
+#[cfg(feature = "proxy")]
+pub mod log;
+#[cfg(all(target_os = "linux", feature = "proxy"))]
+pub mod proxy;
+#[cfg(feature = "proxy")]
+pub mod socks;
+
+/// Lets this process have as many descriptors as it may: connections take two each, and busy ones six.
+#[cfg(unix)]
+pub fn raise_open_files() {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE)
+        && soft < hard
+    {
+        // Fewer connections then, and nothing else.
+        let _raised = setrlimit(Resource::RLIMIT_NOFILE, hard.min(1 << 16), hard);
+    }
+}
