@@ -406,8 +406,8 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Reads the head of an answer to a request with `method`; what is wrong with it stands behind "the answer".
-    pub fn parse(bytes: &[u8], method: &str) -> Result<Self, &'static str> {
+    /// Reads the head of an answer to a request with `method`, without fields whose value is `hidden`; what is wrong with it stands behind "the answer".
+    pub fn parse(bytes: &[u8], method: &str, hidden: &dyn Fn(&[u8]) -> bool) -> Result<Self, &'static str> {
         let mut room = [httparse::EMPTY_HEADER; FIELDS_MAX];
         let mut answer = httparse::Response::new(&mut room);
         match answer.parse(bytes) {
@@ -435,6 +435,7 @@ impl Answer {
                     return Err("has a Transfer-Encoding other than chunked");
                 }
                 "transfer-encoding" => chunked = true,
+                _ if hidden(value) => {}
                 _ if dropped.contains(&name) || HOP.contains(&&*name) => {}
                 _ => kept.push((field.name.to_owned(), value.to_vec())),
             }

@@ -32,6 +32,8 @@ pub enum Kind {
     /// A request with a plain URL.
     #[default]
     Http,
+    /// A request within TLS that was looked into.
+    Https,
     /// A connection by CONNECT.
     Connect,
     /// A connection by SOCKS.

@@ -20,10 +20,14 @@ pub mod relay;
 pub mod address;
 #[cfg(feature = "proxy")]
 pub mod body;
+#[cfg(all(target_os = "linux", feature = "intercept"))]
+pub mod credentials;
 #[cfg(feature = "proxy")]
 pub mod head;
 #[cfg(feature = "proxy")]
 pub mod hello;
+#[cfg(all(target_os = "linux", feature = "intercept"))]
+pub mod intercept;
 #[cfg(feature = "proxy")]
 pub mod log;
 #[cfg(all(target_os = "linux", feature = "proxy"))]

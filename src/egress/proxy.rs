@@ -5,6 +5,7 @@
 
 mod conversation;
 mod exchange;
+mod inspection;
 mod refused;
 mod tunnel;
 mod wire;
@@ -20,6 +21,8 @@ use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::poll::PollFlags;
+
+pub use inspection::Inspection;
 
 use super::address::Resolve;
 use super::log::NetLog;
@@ -97,6 +100,8 @@ pub struct Proxy {
     pub resolver: Box<dyn Resolve>,
     /// What is told about requests.
     pub log: NetLog,
+    /// Who looks into TLS, if anybody does.
+    pub inspection: Option<Inspection>,
     /// What a client has to say first.
     pub token: Option<Token>,
     /// Ports at which nothing but TLS and HTTP passes.

@@ -187,10 +187,14 @@ fn within_a_connection_the_host_is_that_of_the_connection() {
 #[test]
 fn answers_are_written_anew_for_a_connection_that_ends() {
     let read = |text: &str, method| {
-        Answer::parse(text.as_bytes(), method).map(|answer| (String::from_utf8(answer.bytes).unwrap(), answer.body))
+        Answer::parse(text.as_bytes(), method, &|value| value == b"hidden")
+            .map(|answer| (String::from_utf8(answer.bytes).unwrap(), answer.body))
     };
     assert_eq!(
-        read("HTTP/1.0 200 OK\r\nContent-Length: 3\r\nConnection: keep-alive\r\nKeep-Alive: 5\r\nX: y\r\n\r\n", "GET"),
+        read(
+            "HTTP/1.0 200 OK\r\nContent-Length: 3\r\nConnection: keep-alive\r\nKeep-Alive: 5\r\nX: y\r\nZ: hidden\r\n\r\n",
+            "GET"
+        ),
         Ok(("HTTP/1.1 200 OK\r\nX: y\r\nContent-Length: 3\r\nConnection: close\r\n\r\n".into(), Framing::Length(3)))
     );
     assert_eq!(

@@ -12,18 +12,29 @@ use super::super::log::{Entry, Kind, Outcome};
 use super::super::rules::{Inside, Rule, Verdict};
 use super::super::socks::{self, BadMessage};
 use super::refused::Refused;
-use super::wire::{Clock, Socket};
+use super::wire::{Clock, Socket, Wire};
 use super::{Proxy, until};
 
 /// A connection of a client.
-pub(super) struct Conversation<'a> {
+pub(super) struct Conversation<'a, C = Socket> {
     pub(super) proxy: &'a Proxy,
     pub(super) clock: Clock<'a>,
-    pub(super) client: Socket,
+    pub(super) client: C,
     /// Bytes of the client that were read and not used.
     pub(super) ahead: Vec<u8>,
     pub(super) entry: Entry,
     pub(super) begun: Instant,
+}
+
+/// Whether somebody looks into a tunnel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Look {
+    /// Nobody has to.
+    No,
+    /// Into TLS and HTTP; what is neither passes as it would.
+    Rather,
+    /// Nothing passes that cannot be looked into.
+    Only,
 }
 
 /// How a conversation was left.
@@ -64,28 +75,6 @@ impl<'a> Conversation<'a> {
         if self.ahead[0] == 5 { self.socks() } else { self.http() }
     }
 
-    pub(super) fn opening_end(&self) -> Instant {
-        until(self.begun, self.proxy.limits.opening, self.proxy.limits.total)
-    }
-
-    pub(super) fn idle_end(&self) -> Instant {
-        until(self.begun, self.proxy.limits.idle, self.proxy.limits.total)
-    }
-
-    /// One more line, with what is known by now.
-    pub(super) fn tell(&self, outcome: Outcome) {
-        self.proxy.log.tell(outcome, &self.entry, self.begun.elapsed());
-    }
-
-    pub(super) fn tell_refused(&mut self, refused: &Refused) {
-        self.entry.status = Some(refused.status);
-        self.entry.reason = Some(refused.code.to_owned());
-        if let Some(rule) = &refused.rule {
-            self.entry.rule = Some(rule.clone());
-        }
-        self.tell(refused.outcome);
-    }
-
     fn http(mut self) {
         let (left, tunnel, head_only) = match self.read_head(Place::Proxy) {
             Ok(head) => {
@@ -113,28 +102,6 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    /// Reads a head; what came behind it stays in `ahead`.
-    pub(super) fn read_head(&mut self, place: Place) -> Result<Head, Stop> {
-        let (mut seen, end) = (0, self.opening_end());
-        loop {
-            let found =
-                head::end(&self.ahead, seen).map_err(|refusal| Refused::request(refusal.status, refusal.reason))?;
-            if let Some(length) = found {
-                let rest = self.ahead.split_off(length);
-                let bytes = std::mem::replace(&mut self.ahead, rest);
-                return Head::parse(&bytes, place)
-                    .map_err(|refusal| Refused::request(refusal.status, refusal.reason).into());
-            }
-            seen = self.ahead.len();
-            match self.clock.read_some(&mut self.client, &mut self.ahead, end) {
-                Ok(1..) => {}
-                Ok(0) => return Err(Refused::request(400, "ends before its head does").into()),
-                Err(error) if error.kind() == io::ErrorKind::TimedOut => return Err(Refused::late().into()),
-                Err(_) => return Err(Stop::Gone),
-            }
-        }
-    }
-
     fn serve_head(&mut self, head: &Head) -> Left {
         self.entry.method = Some(head.method.clone());
         self.entry.host = Some(head.host.to_string());
@@ -150,32 +117,28 @@ impl<'a> Conversation<'a> {
             return Err(Refused::stranger().into());
         }
         if head.target == Target::Tunnel {
-            let server = self.open_tunnel(&head.host, head.port)?;
+            let (server, look) = self.open_tunnel(&head.host, head.port)?;
             let end = self.opening_end();
             let welcome = b"HTTP/1.1 200 Connection established\r\n\r\n";
             self.clock.write_all(&mut self.client, welcome, end).map_err(|_| Stop::Gone)?;
-            return self.tunnel(server, &head.host, head.port);
+            return self.tunnel(server, look, &head.host, head.port);
         }
         let (server, _) = self.open_request(head)?;
-        self.exchange(head, server, 80)
+        let mut head = head.clone();
+        self.proxy.swap(&mut head, false)?;
+        self.exchange(&head, server, 80)
     }
 
     /// Asks the rules about a connection into which nobody looks, and makes it.
-    fn open_tunnel(&mut self, host: &Host, port: u16) -> Result<Socket, Refused> {
-        let rule = match self.proxy.rules.decide(host, port, None) {
-            Verdict::Allowed(rule) => rule,
+    fn open_tunnel(&mut self, host: &Host, port: u16) -> Result<(Socket, Look), Refused> {
+        let (rule, look) = match self.proxy.rules.decide(host, port, None) {
+            Verdict::Allowed(rule) if self.proxy.has_credential_for(host) => (rule, Look::Rather),
+            Verdict::Allowed(rule) => (rule, Look::No),
+            Verdict::Inspect(rule) if self.proxy.inspection.is_some() => (rule, Look::Only),
             Verdict::Inspect(rule) => return Err(Refused::opaque(rule, host, port)),
             Verdict::Denied(denial) => return Err(Refused::by_rules(denial, host, port, None)),
         };
-        self.connect(rule, host, port, None).map(|(socket, _)| socket)
-    }
-
-    /// Asks the rules about a request.
-    pub(super) fn allow<'r>(&'r self, head: &Head, inside: &Inside) -> Result<&'a Rule, Refused> {
-        match self.proxy.rules.decide(&head.host, head.port, Some(inside)) {
-            Verdict::Allowed(rule) | Verdict::Inspect(rule) => Ok(rule),
-            Verdict::Denied(denial) => Err(Refused::by_rules(denial, &head.host, head.port, Some(inside))),
-        }
+        self.connect(rule, host, port, None).map(|(socket, _)| (socket, look))
     }
 
     fn open_request(&mut self, head: &Head) -> Result<(Socket, SocketAddr), Refused> {
@@ -247,9 +210,9 @@ impl<'a> Conversation<'a> {
         let (host, port) = self.message(socks::request)?;
         self.entry.host = Some(host.to_string());
         self.entry.port = Some(port);
-        let server = self.open_tunnel(&host, port)?;
+        let (server, look) = self.open_tunnel(&host, port)?;
         self.say(&socks::Reply::Done.bytes())?;
-        self.tunnel(server, &host, port)
+        self.tunnel(server, look, &host, port)
     }
 
     fn say(&mut self, bytes: &[u8]) -> Left {
@@ -280,6 +243,60 @@ impl<'a> Conversation<'a> {
                 Err(error) if error.kind() == io::ErrorKind::TimedOut => return Err(Stop::Silently(Refused::late())),
                 _ => return Err(Stop::Gone),
             }
+        }
+    }
+}
+
+impl<'a, C: Wire> Conversation<'a, C> {
+    pub(super) fn opening_end(&self) -> Instant {
+        until(self.begun, self.proxy.limits.opening, self.proxy.limits.total)
+    }
+
+    pub(super) fn idle_end(&self) -> Instant {
+        until(self.begun, self.proxy.limits.idle, self.proxy.limits.total)
+    }
+
+    /// One more line, with what is known by now.
+    pub(super) fn tell(&self, outcome: Outcome) {
+        self.proxy.log.tell(outcome, &self.entry, self.begun.elapsed());
+    }
+
+    pub(super) fn tell_refused(&mut self, refused: &Refused) {
+        self.entry.status = Some(refused.status);
+        self.entry.reason = Some(refused.code.to_owned());
+        if let Some(rule) = &refused.rule {
+            self.entry.rule = Some(rule.clone());
+        }
+        self.tell(refused.outcome);
+    }
+
+    /// Reads a head; what came behind it stays in `ahead`.
+    pub(super) fn read_head(&mut self, place: Place) -> Result<Head, Stop> {
+        let (mut seen, end) = (0, self.opening_end());
+        loop {
+            let found =
+                head::end(&self.ahead, seen).map_err(|refusal| Refused::request(refusal.status, refusal.reason))?;
+            if let Some(length) = found {
+                let rest = self.ahead.split_off(length);
+                let bytes = std::mem::replace(&mut self.ahead, rest);
+                return Head::parse(&bytes, place)
+                    .map_err(|refusal| Refused::request(refusal.status, refusal.reason).into());
+            }
+            seen = self.ahead.len();
+            match self.clock.read_some(&mut self.client, &mut self.ahead, end) {
+                Ok(1..) => {}
+                Ok(0) => return Err(Refused::request(400, "ends before its head does").into()),
+                Err(error) if error.kind() == io::ErrorKind::TimedOut => return Err(Refused::late().into()),
+                Err(_) => return Err(Stop::Gone),
+            }
+        }
+    }
+
+    /// Asks the rules about a request.
+    pub(super) fn allow<'r>(&'r self, head: &Head, inside: &Inside) -> Result<&'a Rule, Refused> {
+        match self.proxy.rules.decide(&head.host, head.port, Some(inside)) {
+            Verdict::Allowed(rule) | Verdict::Inspect(rule) => Ok(rule),
+            Verdict::Denied(denial) => Err(Refused::by_rules(denial, &head.host, head.port, Some(inside))),
         }
     }
 }

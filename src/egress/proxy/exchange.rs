@@ -2,7 +2,7 @@
 //!
 //! A server may answer before it has read everything, and a client may wait for that answer before it sends the rest.
 
-use std::io::{self, Read};
+use std::io;
 
 use nix::poll::PollFlags;
 
@@ -11,7 +11,7 @@ use super::super::head::{Answer, HEAD_MAX, Head};
 use super::super::log::Outcome;
 use super::conversation::{Conversation, Left, Stop};
 use super::refused::Refused;
-use super::wire::{Socket, Wire};
+use super::wire::{Wire, interest};
 
 /// How much may be under way in one direction.
 const ROOM: usize = 64 * 1024;
@@ -50,7 +50,10 @@ impl Outgoing {
             self.bytes.clear();
             self.sent = 0;
         }
-        Ok(total)
+        match wire.push() {
+            Err(error) if error.kind() != io::ErrorKind::WouldBlock => Err(error),
+            _ => Ok(total),
+        }
     }
 }
 
@@ -60,9 +63,9 @@ enum Incoming {
     Body(Body),
 }
 
-impl Conversation<'_> {
+impl<C: Wire> Conversation<'_, C> {
     /// Passes `head` and its body on to `server`, and the answer back. `default` is the port of the scheme.
-    pub(super) fn exchange(&mut self, head: &Head, mut server: Socket, default: u16) -> Left {
+    pub(super) fn exchange(&mut self, head: &Head, mut server: impl Wire, default: u16) -> Left {
         let mut state = Exchange {
             body: Body::of_request(head.body),
             up: Outgoing { bytes: head.rebuilt(default), sent: 0 },
@@ -106,7 +109,7 @@ impl Conversation<'_> {
         }
     }
 
-    fn go_on(&mut self, state: &mut Exchange, server: &mut Socket, head: &Head) -> Left {
+    fn go_on(&mut self, state: &mut Exchange, server: &mut impl Wire, head: &Head) -> Left {
         let mut end = self.idle_end();
         let mut buffer = vec![0; 32 * 1024];
         let failed = |error: &io::Error, what| Refused::of_error(error, what, &head.host, head.port);
@@ -146,7 +149,8 @@ impl Conversation<'_> {
                     Ok(count) => {
                         moved = true;
                         self.entry.bytes_down += count as u64;
-                        let taken = state.take_answer(&buffer[..count]);
+                        let proxy = self.proxy;
+                        let taken = state.take_answer(&buffer[..count], &|value| proxy.echoes(value));
                         taken.map_err(|reason| Refused::answer(reason, &head.host, head.port))?;
                     }
                     Err(error) if waits(&error) => {}
@@ -160,7 +164,7 @@ impl Conversation<'_> {
                 }
                 Err(_) => return Err(Stop::Gone),
             }
-            if state.answered() && state.down.is_empty() {
+            if state.answered() && state.down.is_empty() && !self.client.pending() {
                 return Ok(());
             }
             if moved {
@@ -174,6 +178,8 @@ impl Conversation<'_> {
             upstream.set(PollFlags::POLLIN, state.down.has_room() && !state.answered());
             upstream.set(PollFlags::POLLOUT, !state.up.is_empty());
             // A server that has gone would be told of all the time, while what it said before is still here.
+            let client = interest(&self.client, client);
+            let upstream = interest(server, upstream);
             let there = if upstream.is_empty() { self.clock.nothing() } else { server.fd() };
             match self.clock.wait(&[(self.client.fd(), client), (there, upstream)], Some(end)) {
                 // Closed in both directions: nobody is there to be answered.
@@ -250,7 +256,7 @@ impl Exchange {
         }
     }
 
-    fn take_answer(&mut self, bytes: &[u8]) -> Result<(), &'static str> {
+    fn take_answer(&mut self, bytes: &[u8], hidden: &dyn Fn(&[u8]) -> bool) -> Result<(), &'static str> {
         let mut rest = bytes.to_vec();
         loop {
             match &mut self.answer {
@@ -266,7 +272,7 @@ impl Exchange {
                         return if head.len() > HEAD_MAX { Err("has a head that is too long") } else { Ok(()) };
                     };
                     rest = head.split_off(seen + end + 4);
-                    let answer = Answer::parse(head, &self.method)?;
+                    let answer = Answer::parse(head, &self.method, hidden)?;
                     self.down.bytes.extend_from_slice(&answer.bytes);
                     if answer.status < 200 {
                         self.answer = Incoming::Head(Vec::new());

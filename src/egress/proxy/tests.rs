@@ -6,6 +6,8 @@
     reason = "numbers of tests are small, or cut on purpose; what is heard and what is said are near to each other"
 )]
 
+#[cfg(feature = "intercept")]
+mod inside;
 mod limits;
 mod requests;
 mod smuggling;
@@ -47,6 +49,7 @@ struct Setup {
     rules: Vec<String>,
     names: BTreeMap<String, Vec<Vec<IpAddr>>>,
     limits: Limits,
+    inspection: Option<Inspection>,
     token: Option<Token>,
     web: Vec<u16>,
 }
@@ -58,6 +61,7 @@ fn setup(rules: &[&str]) -> Setup {
         rules: rules.iter().map(|rule| (*rule).to_owned()).collect(),
         names: ["ok.test", "no.test", "a.ok.test"].map(|name| (name.to_owned(), loopback.clone())).into(),
         limits: Limits { opening: Duration::from_secs(5), ..Limits::default() },
+        inspection: None,
         token: None,
         web: vec![80, 443],
     }
@@ -110,6 +114,7 @@ impl World {
             limits: setup.limits,
             resolver: Box::new(names),
             log: NetLog::new(Some(file)),
+            inspection: setup.inspection,
             token: setup.token,
             web: setup.web,
             own,

@@ -14,12 +14,12 @@ use super::super::hello::{self, Opening};
 use super::super::host::Host;
 use super::super::log::Outcome;
 use super::super::rules::Inside;
-use super::conversation::{Conversation, Left, Stop};
+use super::conversation::{Conversation, Left, Look, Stop};
 use super::refused::Refused;
 use super::wire::Socket;
 
 impl Conversation<'_> {
-    pub(super) fn tunnel(&mut self, server: Socket, host: &Host, port: u16) -> Left {
+    pub(super) fn tunnel(&mut self, server: Socket, look: Look, host: &Host, port: u16) -> Left {
         let web = self.proxy.web.contains(&port);
         let refused = |reason: &str| Stop::Silently(Refused::opening(reason, host, port));
         match self.opening(&server, web, host, port)? {
@@ -29,11 +29,14 @@ impl Conversation<'_> {
                     let _told = self.clock.write_all(&mut self.client, &hello::UNRECOGNIZED_NAME, end);
                     return Err(refused(reason));
                 }
+                if look != Look::No {
+                    return self.look_into(server, host, port);
+                }
                 self.carry(&server);
                 Ok(())
             }
             Opening::Http => {
-                let head = self.read_head(Place::Within(host, port))?;
+                let mut head = self.read_head(Place::Within(host, port))?;
                 self.entry.method = Some(head.method.clone());
                 if let Target::Path(path, _) = &head.target {
                     self.entry.path = Some(path.as_str().to_owned());
@@ -41,9 +44,10 @@ impl Conversation<'_> {
                 let path = head.path_for_rules();
                 let rule = self.allow(&head, &Inside { method: &head.method, path: &path })?;
                 self.entry.rule = Some(rule.to_string());
+                self.proxy.swap(&mut head, false)?;
                 self.exchange(&head, server, if port == 443 { 443 } else { 80 })
             }
-            Opening::Other | Opening::Partial if !web => {
+            Opening::Other | Opening::Partial if !web && look != Look::Only => {
                 self.carry(&server);
                 Ok(())
             }

@@ -17,6 +17,16 @@ pub(super) trait Wire: Read + Write {
 
     /// Tells the other side that nothing more comes.
     fn finish(&mut self);
+
+    /// Whether bytes that were taken still have to be pushed out.
+    fn pending(&self) -> bool {
+        false
+    }
+
+    /// Pushes them as far as that goes without waiting.
+    fn push(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// A connected, non-blocking socket of any kind.
@@ -24,6 +34,12 @@ pub(super) trait Wire: Read + Write {
 pub(super) struct Socket(OwnedFd);
 
 impl Socket {
+    /// The same socket once more.
+    #[cfg(feature = "intercept")]
+    pub(super) fn again(&self) -> io::Result<Self> {
+        Ok(Self(self.0.try_clone()?))
+    }
+
     pub(super) fn from_unix(stream: UnixStream) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
         Ok(Self(stream.into()))
@@ -67,6 +83,12 @@ impl Wire for Socket {
         // It may have gone already.
         let _told = shutdown(self.0.as_raw_fd(), Shutdown::Write);
     }
+}
+
+/// What has to be waited for, with what is still to be pushed out.
+pub(super) fn interest(wire: &impl Wire, mut flags: PollFlags) -> PollFlags {
+    flags.set(PollFlags::POLLOUT, flags.contains(PollFlags::POLLOUT) || wire.pending());
+    flags
 }
 
 /// Waits for descriptors.
@@ -130,7 +152,7 @@ impl<'a> Clock<'a> {
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    self.wait(&[(wire.fd(), PollFlags::POLLIN)], Some(end))?;
+                    self.wait(&[(wire.fd(), interest(wire, PollFlags::POLLIN))], Some(end))?;
                 }
                 Err(error) => return Err(error),
             }
@@ -143,6 +165,15 @@ impl<'a> Clock<'a> {
             match wire.write(bytes) {
                 Ok(count) => bytes = &bytes[count..],
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.wait(&[(wire.fd(), PollFlags::POLLOUT)], Some(end))?;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        while wire.pending() {
+            match wire.push() {
+                Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.wait(&[(wire.fd(), PollFlags::POLLOUT)], Some(end))?;
                 }
