@@ -43,6 +43,10 @@ complete -c sandbox-run -s C -l workdir -d 'Working directory of the command [de
 complete -c sandbox-run -l tmp-size -d 'Size of the private /tmp [default: 1G]' -r -f
 complete -c sandbox-run -l net -d 'Network: none, or the host\'s [default: off]' -r -f -a "off\t''
 host\t''"
+complete -c sandbox-run -l allow-host -d 'Let requests that RULE covers leave by a proxy' -r -f
+complete -c sandbox-run -l egress-socket -d 'Lead to the proxy behind the Unix socket PATH' -r -F
+complete -c sandbox-run -l egress-port -d 'Port inside for \'--egress-socket\'' -r -f
+complete -c sandbox-run -l net-log -d 'Add a line of JSON to FILE for each request' -r -F
 complete -c sandbox-run -l deny-socket -d 'Make the Unix socket PATH unreachable' -r -F
 complete -c sandbox-run -l allow-socket -d 'Let the command connect to the Unix socket PATH' -r -F
 complete -c sandbox-run -s e -l env -d 'Pass NAME or \'PREFIX_*\', or set NAME=VALUE' -r -f

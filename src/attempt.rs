@@ -281,7 +281,7 @@ fn attempt(
                     plan.target.exec.display(),
                     plan.workdir.display()
                 );
-                outer::Mode::Run(reports.wish())
+                outer::Mode::Run(reports.wish(), reports.net_log())
             }
             Errand::Try { .. } => outer::Mode::Try(&trials),
         };

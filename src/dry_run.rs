@@ -56,6 +56,8 @@ struct Decision {
     #[serde(skip_serializing_if = "Option::is_none")]
     variable: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    rule: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     protection: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     descriptor: Option<i32>,
@@ -312,6 +314,8 @@ fn settings(policy: &Policy) -> Vec<Decision> {
     ];
     let rules =
         rules.iter().flat_map(|(setting, rules)| rules.iter().map(|rule| path(setting, &rule.path, &rule.origin)));
+    let hosts = policy.egress.hosts.iter();
+    let hosts = hosts.map(|host| Decision { rule: Some(host.rule.to_string()), ..one("allow host", &host.origin) });
     let variables = policy.env.deciding().into_iter().map(|entry| {
         let setting = match entry.rule {
             EnvRule::Pass(_) | EnvRule::PassPrefix(_) => "pass variable",
@@ -319,7 +323,7 @@ fn settings(policy: &Policy) -> Vec<Decision> {
         };
         Decision { variable: Some(entry.rule.subject().into_owned()), ..one(setting, &entry.origin) }
     });
-    single.chain(gaps).chain(grants).chain(rules).chain(variables).chain(kept).collect()
+    single.chain(gaps).chain(grants).chain(rules).chain(hosts).chain(variables).chain(kept).collect()
 }
 
 fn word(word: &Word) -> String {
@@ -380,8 +384,8 @@ impl DryRun<'_> {
             lines.push(format!("kept descriptors: {:?}", self.kept_descriptors));
         }
         lines.extend(limit_lines(limits).map(|line| format!("limit: {line}")));
-        for Decision { setting, path, variable, protection, descriptor, from } in &self.settings {
-            let about = path.as_deref().or(variable.as_deref()).or(*protection);
+        for Decision { setting, path, variable, rule, protection, descriptor, from } in &self.settings {
+            let about = path.as_deref().or(variable.as_deref()).or(rule.as_deref()).or(*protection);
             let about = about.map(|about| format!(" '{about}'"));
             let about = about.or(descriptor.map(|number| format!(" {number}"))).unwrap_or_default();
             lines.push(format!("setting: {setting}{about} from {from}"));

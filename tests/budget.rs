@@ -12,10 +12,10 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 
 /// Crates of a normal build for Linux, ours and procedural macros included.
-const CRATES_MAX: usize = 59;
+const CRATES_MAX: usize = 60;
 
 /// Bytes of a release build, stripped. More backends than one, repositories that are mended and refusals that are named take half a
-/// megabyte.
+/// megabyte, the filtering proxy another quarter.
 const PROGRAM_BYTES_MAX: u64 = 4_500_000;
 
 #[test]

@@ -148,7 +148,7 @@ fn bash_completes_options_backends_and_paths() -> Result<()> {
     };
     let expected = "\
 --ba: --backend
---allow: --allow-gap --allow-socket
+--allow: --allow-gap --allow-host --allow-socket
 -b : auto bwrap landlock seatbelt container jobobject none
 --backend n: none
 --net : off host

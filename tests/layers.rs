@@ -138,6 +138,10 @@ fn layer() -> impl Strategy<Value = Layer> {
             tmp_size,
             workdir,
             network,
+            // They decide about the network as well; their own tests say how.
+            allow_hosts: Vec::new(),
+            egress_socket: None,
+            egress_port: None,
             allow_sockets,
             deny_sockets,
             env,

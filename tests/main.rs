@@ -23,6 +23,7 @@ mod descriptors;
 mod diagnostics;
 mod docs;
 mod dots;
+mod egress;
 mod environment;
 mod escapes;
 mod every_signal;

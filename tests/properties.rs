@@ -112,6 +112,7 @@ pub fn plan(view: Vec<MountOp>, network: Network) -> Plan {
         checks: Vec::new(),
         hidden: sandbox_run::plan::hidden::Scan::default(),
         network,
+        way_out: None,
         host_processes: false,
         scope_sockets: false,
         new_session: true,

@@ -76,6 +76,7 @@ pub fn launch(plan: &Plan, program: &Path, features: Features) -> Launch {
         image,
         container: _,
         network,
+        way_out: _,
         host_processes: _,
         // The inner stage's part: it gets these by the hand-off.
         backend: _,

@@ -59,6 +59,7 @@ pub fn launch(plan: &Plan) -> Launch {
         container: _,
         // What becomes of them is in `reach`.
         rules: _,
+        way_out: _,
         host_processes: _,
         scope_sockets: _,
         // The inner stage's part: it gets these by the hand-off.

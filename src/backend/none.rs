@@ -59,6 +59,7 @@ pub fn launch(plan: &Plan) -> Launch {
         rules: _,
         trace: _,
         network: _,
+        way_out: _,
         host_processes: _,
         scope_sockets: _,
         new_session: _,

@@ -92,6 +92,7 @@ pub fn launch(plan: &Plan) -> Result<Launch> {
         view: _,
         covers: _,
         frozen: _,
+        way_out: _,
         host_processes: _,
         mounts: _,
         scope_sockets: _,

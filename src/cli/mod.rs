@@ -26,12 +26,13 @@ pub use help::{Code, ENDS, ENVIRONMENT, EXAMPLES, EXIT_NOTE, command, completion
 
 use crate::backend::Backend;
 use crate::config::{Layer, Set};
+use crate::egress::rules::Rule;
 use crate::error::{Error, Result};
 use crate::policy::env::EnvRule;
 use crate::policy::hidden::Overflow;
 use crate::policy::limits::OutputOverflow;
 use crate::policy::units::Span;
-use crate::policy::{Access, Grant, ImageName, Missing, Network, NewSession, Origin, PathRule, Protection};
+use crate::policy::{Access, Grant, HostRule, ImageName, Missing, Network, NewSession, Origin, PathRule, Protection};
 use crate::report::{Asked, ResultTo};
 
 /// The whole command line, taken apart.
@@ -274,6 +275,7 @@ fn reports(matches: &mut ArgMatches) -> Result<Asked> {
         return Err(message::refuse("option '--capture' needs '--result' or '--result-fd'"));
     }
     let audit_log: Option<PathBuf> = matches.remove_one("audit-log");
+    let net_log: Option<PathBuf> = matches.remove_one("net-log");
     let dash = |path: &PathBuf| path.as_os_str() == "-";
     if matches!(&result, Some(ResultTo::File(path)) if dash(path)) {
         let error = message::refuse("option '--result': '-' is no file, and standard output is the command's");
@@ -283,7 +285,11 @@ fn reports(matches: &mut ArgMatches) -> Result<Asked> {
         let error = message::refuse("option '--audit-log': '-' is no file, and standard output is the command's");
         return Err(error.hint("a file of that name is './-'"));
     }
-    Ok(Asked { result, capture, audit_log })
+    if net_log.as_ref().is_some_and(dash) {
+        let error = message::refuse("option '--net-log': '-' is no file, and standard output is the command's");
+        return Err(error.hint("a file of that name is './-'"));
+    }
+    Ok(Asked { result, capture, audit_log, net_log })
 }
 
 /// Where a mistake among `options` is to be reported: nowhere if nothing was to run, or if that is what is wrong.
@@ -369,6 +375,11 @@ fn layer(matches: &mut ArgMatches) -> Layer {
         tmp_size: number(matches, "tmp-size", "--tmp-size"),
         workdir: set(matches.remove_one::<PathBuf>("workdir"), "--workdir"),
         network: set(matches.remove_one::<Network>("net"), "--net"),
+        allow_hosts: list::<Rule>(matches, "allow-host")
+            .map(|rule| HostRule { rule, origin: Origin::Flag("--allow-host") })
+            .collect(),
+        egress_socket: set(matches.remove_one::<PathBuf>("egress-socket"), "--egress-socket"),
+        egress_port: set(matches.remove_one::<u16>("egress-port"), "--egress-port"),
         allow_sockets: rules(matches, "allow-socket", "--allow-socket"),
         deny_sockets: rules(matches, "deny-socket", "--deny-socket"),
         // Filled by the caller, who reads the files among the words.

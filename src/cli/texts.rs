@@ -270,6 +270,43 @@ pub(super) const TEXTS: &[Text] = &[
         default: "off",
     },
     Text {
+        id: "allow-host",
+        short: "Let requests that RULE covers leave by a proxy",
+        long: "Let requests leave that RULE covers, through a proxy that sandbox-run starts for the run; everything \
+            else stays out of reach, as with '--net off', which this implies. RULE is [METHODS ]HOST[:PORT][/PATH]: \
+            'example.org' means its ports 80 and 443, '*.example.org' everything below it and not itself, \
+            '192.0.2.1:8080', '[2001:db8::1]:443' and '10.0.0.0/8' addresses. METHODS ('GET,HEAD', '*') and PATH \
+            ('/repos/**', where '**' stands for whole segments and '*' for a part of one) count in requests of plain http; \
+            https is allowed or denied as a whole, and a rule with PATH or single methods does not open it. '!RULE' \
+            forbids, on all ports unless it names one, and wins. A name that leads to a private or local address \
+            is denied unless a rule names that address as well. Programs find the proxy by HTTP_PROXY and the like, which \
+            are set; those that ignore them reach nothing. A denied request is answered with 403 and the rule to \
+            add. Repeatable.",
+        default: "none",
+    },
+    Text {
+        id: "egress-socket",
+        short: "Lead to the proxy behind the Unix socket PATH",
+        long: "Let COMMAND reach a proxy that somebody else runs and that listens on the Unix socket PATH, by the port of \
+            '--egress-port', and nothing else: '--net off' is implied. sandbox-run carries bytes and looks at none of \
+            them; what may leave is decided by that proxy. Variables such as HTTP_PROXY are set to the port.",
+        default: "none",
+    },
+    Text {
+        id: "egress-port",
+        short: "Port inside for '--egress-socket'",
+        long: "The port on 127.0.0.1 inside that leads to '--egress-socket'. If it cannot be listened on, nothing is started.",
+        default: "none",
+    },
+    Text {
+        id: "net-log",
+        short: "Add a line of JSON to FILE for each request",
+        long: "Add a line to FILE for each request that the proxy of '--allow-host' passes on or denies: one JSON object with \
+            time, verdict, kind, method, host, port, path without the query, rule, reason, status, address, bytes_up, \
+            bytes_down and ms, as far as they are known. FILE is made if it is missing, and only its owner can read it then.",
+        default: "none",
+    },
+    Text {
         id: "deny-socket",
         short: "Make the Unix socket PATH unreachable",
         long: "Make the Unix socket PATH unreachable, also inside a write grant and where \

@@ -9,6 +9,7 @@ use clap_complete::Shell;
 use super::message::{bad_value, quote};
 use super::{Format, LogFormat, PolicyForm};
 use crate::backend::Backend;
+use crate::egress::rules::Rule;
 use crate::policy::env::EnvRule;
 use crate::policy::hidden::{self, Overflow};
 use crate::policy::limits::{Floor, Limits, OutputOverflow};
@@ -96,6 +97,8 @@ const fn free<T>(read: fn(&OsStr) -> Result<T, String>) -> Value<T> {
 pub(super) const BACKENDS: Value<Vec<Backend>> = Value { read: backends, words: backend_words };
 pub(super) const GAPS: Value<Vec<Protection>> = Value { read: gaps, words: gap_words };
 pub(super) const NETWORK: Value<Network> = Value { read: |text| choose(NETWORKS, text), words: || words(NETWORKS) };
+pub(super) const HOST_RULE: Value<Rule> = free(host_rule);
+pub(super) const PORT: Value<u16> = free(port);
 pub(super) const NEW_SESSION: Value<NewSession> =
     Value { read: |text| choose(SESSIONS, text), words: || words(SESSIONS) };
 pub(super) const OUTPUT_OVERFLOW: Value<OutputOverflow> =
@@ -241,6 +244,16 @@ where
 {
     let text = text.to_str().ok_or_else(|| format!("{} is not a {what}", quote(text)))?;
     text.parse().map_err(|error: T::Err| error.to_string())
+}
+
+fn host_rule(text: &OsStr) -> Result<Rule, String> {
+    let text = text.to_str().ok_or_else(|| format!("{} has a host that is not ASCII", quote(text)))?;
+    Rule::parse(text).map_err(|bad| bad.with_meant())
+}
+
+fn port(text: &OsStr) -> Result<u16, String> {
+    let number = digits(text).and_then(|digits| digits.parse().ok()).filter(|number| *number != 0);
+    number.ok_or_else(|| format!("{} is not the number of a port (1 to 65535)", quote(text)))
 }
 
 fn env_rule(text: &OsStr) -> Result<EnvRule, String> {

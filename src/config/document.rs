@@ -14,14 +14,15 @@ use serde::Deserialize;
 
 use super::layer::{DEFAULT_KILL_AFTER, Layer, Set};
 use crate::backend::Backend;
+use crate::egress::rules::Rule;
 use crate::policy::env::{EnvName, EnvRule, exactly};
 use crate::policy::hidden::{
     ALL_BUT_SECRETS, ALL_NAMES, DEFAULT_MAX_ENTRIES, DEFAULT_NAMES, Names, Others, Overflow, Shown, is_hidden,
 };
 use crate::policy::limits::{Limits, OutputOverflow};
 use crate::policy::{
-    Access, EnvEntry, EnvPolicy, FileRules, Grant, Hidden, ImageName, Missing, Network, NewSession, Origin, PathRule,
-    Policy, Protection,
+    Access, Egress, EnvEntry, EnvPolicy, FileRules, Grant, Hidden, HostRule, ImageName, Missing, Network, NewSession,
+    Origin, PathRule, Policy, Protection,
 };
 
 pub(super) use value::{AUTO, SESSIONS};
@@ -99,6 +100,15 @@ pub struct Document {
     /// Whether the target has the host's network.
     #[serde(deserialize_with = "value::flag")]
     pub allow_network: Option<bool>,
+    /// Requests that a proxy passes on.
+    #[serde(deserialize_with = "value::list")]
+    pub allow_hosts: Vec<Rule>,
+    /// The socket of a proxy that somebody else runs.
+    #[serde(deserialize_with = "value::one")]
+    pub egress_socket_path: Option<PathBuf>,
+    /// The port inside by which it is reached.
+    #[serde(deserialize_with = "value::port")]
+    pub egress_relay_port: Option<u16>,
     /// Whether the default list of variables passes.
     #[serde(deserialize_with = "value::flag")]
     pub env_default: Option<bool>,
@@ -158,6 +168,7 @@ pub struct Document {
 impl Document {
     /// The document as a source of settings, all of them from `origin`. Its `extends` are the caller's to look up.
     #[must_use]
+    #[allow(clippy::too_many_lines, reason = "a line for each key")]
     pub fn layer(self, origin: &Origin) -> Layer {
         let Self {
             extends: _,
@@ -182,6 +193,9 @@ impl Document {
             workdir,
             tmp_size,
             allow_network,
+            allow_hosts,
+            egress_socket_path,
+            egress_relay_port,
             mut env_default,
             env,
             env_set,
@@ -232,6 +246,9 @@ impl Document {
             tmp_size: from.set(tmp_size),
             workdir: from.set(workdir),
             network: from.set(allow_network.map(|allow| if allow { Network::Host } else { Network::Off })),
+            allow_hosts: allow_hosts.into_iter().map(|rule| HostRule { rule, origin: origin.clone() }).collect(),
+            egress_socket: from.set(egress_socket_path),
+            egress_port: from.set(egress_relay_port),
             allow_sockets: from.rules(allow_unix_socket_paths),
             deny_sockets: from.rules(deny_unix_socket_paths),
             env: EnvEntry::all(rules, origin).collect(),
@@ -272,6 +289,7 @@ impl Document {
             asked,
             files: FileRules { grants, masks, protects, tmp_size },
             network,
+            egress: Egress { hosts, socket, port },
             allow_sockets,
             deny_sockets,
             env: EnvPolicy { defaults, rules },
@@ -340,6 +358,9 @@ impl Document {
             workdir: workdir.clone(),
             tmp_size: *tmp_size,
             allow_network: decided.then_some(*network == Network::Host),
+            allow_hosts: hosts.iter().map(|host| host.rule.clone()).collect(),
+            egress_socket_path: socket.clone(),
+            egress_relay_port: *port,
             env_default: unless(*defaults, true),
             env,
             env_set,

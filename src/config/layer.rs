@@ -11,8 +11,8 @@ use crate::backend::Backend;
 use crate::policy::hidden::{DEFAULT_MAX_ENTRIES, Hidden, Overflow, Shown};
 use crate::policy::limits::OutputOverflow;
 use crate::policy::{
-    BackendChoice, EnvEntry, EnvPolicy, FileRules, Grant, ImageName, Limits, Network, NewSession, Origin, PathRule,
-    Policy, Protection,
+    BackendChoice, Egress, EnvEntry, EnvPolicy, FileRules, Grant, HostRule, ImageName, Limits, Network, NewSession,
+    Origin, PathRule, Policy, Protection,
 };
 
 /// A single setting and who decided it.
@@ -52,6 +52,12 @@ pub struct Layer {
     pub workdir: Option<Set<PathBuf>>,
     /// Host network or none.
     pub network: Option<Set<Network>>,
+    /// Rules about requests that may leave.
+    pub allow_hosts: Vec<HostRule>,
+    /// The socket of a proxy that somebody else runs.
+    pub egress_socket: Option<Set<PathBuf>>,
+    /// The port inside by which it is reached.
+    pub egress_port: Option<Set<u16>>,
     /// Sockets to open.
     pub allow_sockets: Vec<PathRule>,
     /// Sockets to deny.
@@ -121,6 +127,9 @@ impl Layer {
             tmp_size: higher.tmp_size.or(self.tmp_size),
             workdir: higher.workdir.or(self.workdir),
             network: higher.network.or(self.network),
+            allow_hosts: added(self.allow_hosts, higher.allow_hosts),
+            egress_socket: higher.egress_socket.or(self.egress_socket),
+            egress_port: higher.egress_port.or(self.egress_port),
             allow_sockets: added(self.allow_sockets, higher.allow_sockets),
             deny_sockets: added(self.deny_sockets, higher.deny_sockets),
             env: added(self.env, higher.env),
@@ -151,7 +160,11 @@ impl Layer {
 /// The layers, lowest first, over the defaults.
 #[must_use]
 pub fn merge(layers: impl IntoIterator<Item = Layer>) -> Policy {
-    let merged = layers.into_iter().fold(Layer::default(), Layer::under);
+    let mut merged = layers.into_iter().fold(Layer::default(), Layer::under);
+    if let Some(origin) = way_out(&merged) {
+        // Filtered is not beside unfiltered, whoever wanted that.
+        merged.network = Some(Set::new(Network::Off, origin));
+    }
     let shown = shown(merged.hidden_shown.clone(), &merged.hidden_added);
     let asked = asked(&merged, shown.as_ref());
     let mut origins = BTreeMap::new();
@@ -168,6 +181,11 @@ pub fn merge(layers: impl IntoIterator<Item = Layer>) -> Policy {
             tmp_size: decided.maybe("tmp_size", merged.tmp_size),
         },
         network: decided.or("allow_network", merged.network, Network::Off),
+        egress: Egress {
+            hosts: merged.allow_hosts,
+            socket: decided.maybe("egress_socket_path", merged.egress_socket),
+            port: decided.maybe("egress_relay_port", merged.egress_port),
+        },
         allow_sockets: merged.allow_sockets,
         deny_sockets: merged.deny_sockets,
         env: EnvPolicy { defaults: decided.or("env_default", merged.env_defaults, true), rules: merged.env },
@@ -197,6 +215,14 @@ pub fn merge(layers: impl IntoIterator<Item = Layer>) -> Policy {
         origins,
         read_from: None,
     }
+}
+
+/// Who wants a way out of a network that is off, if anybody does.
+fn way_out(layer: &Layer) -> Option<Origin> {
+    let hosts = layer.allow_hosts.last().map(|rule| &rule.origin);
+    let socket = layer.egress_socket.as_ref().map(|set| &set.origin);
+    let port = layer.egress_port.as_ref().map(|set| &set.origin);
+    hosts.or(socket).or(port).cloned()
 }
 
 /// Takes settings apart into values and origins.

@@ -106,6 +106,7 @@ enum Value {
 }
 
 /// What the document says, in the order of the table of keys.
+#[allow(clippy::too_many_lines, reason = "a line for each key")]
 fn entries(document: &Document) -> Vec<(&'static str, Value)> {
     let Document {
         extends,
@@ -130,6 +131,9 @@ fn entries(document: &Document) -> Vec<(&'static str, Value)> {
         workdir,
         tmp_size,
         allow_network,
+        allow_hosts,
+        egress_socket_path,
+        egress_relay_port,
         env_default,
         env,
         env_set,
@@ -175,6 +179,9 @@ fn entries(document: &Document) -> Vec<(&'static str, Value)> {
     out.one("workdir", workdir.as_deref().map(|path| text(path.as_os_str())));
     out.size("tmp_size", *tmp_size);
     out.flag("allow_network", *allow_network);
+    out.list("allow_hosts", allow_hosts.iter().map(ToString::to_string));
+    out.one("egress_socket_path", egress_socket_path.as_deref().map(|path| text(path.as_os_str())));
+    out.integer("egress_relay_port", egress_relay_port.map(u64::from));
     out.flag("env_default", *env_default);
     out.list("env", env.iter().map(word));
     if !env_set.is_empty() {
@@ -324,6 +331,7 @@ fn item_origins<'a>(policy: &'a Policy, document: &Document, key: &str) -> Vec<&
         "keep_fds" => policy.keep_fds.values().collect(),
         "mask_paths" => rules(&policy.files.masks),
         "protect_paths" => rules(&policy.files.protects),
+        "allow_hosts" => policy.egress.hosts.iter().map(|rule| &rule.origin).collect(),
         "allow_unix_socket_paths" => rules(&policy.allow_sockets),
         "deny_unix_socket_paths" => rules(&policy.deny_sockets),
         "env" => entries(words),
@@ -420,6 +428,7 @@ fn normal(policy: &Policy) -> Document {
         *paths = paths.iter().map(|path| plain(path)).collect::<BTreeSet<_>>().into_iter().collect();
     }
     document.workdir = document.workdir.as_deref().map(plain);
+    document.egress_socket_path = document.egress_socket_path.as_deref().map(plain);
     (document.env, document.env_set) = normal_rules(document.env, document.env_set);
     // Under `none` it counts whether somebody asked for what is the default; elsewhere the default holds either way.
     let may_refuse = policy.backends.list.contains(&Backend::None);

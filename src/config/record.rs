@@ -43,9 +43,6 @@ pub fn layer(record: Record) -> Result<(Layer, Vec<String>)> {
     if copy_on_write_namespace.is_some() || !copy_on_write_roots.is_empty() {
         bail!("policy key 'copy_on_write_roots': copy-on-write is not available");
     }
-    if egress_relay_port.is_some() || egress_socket_path.is_some() {
-        bail!("policy key 'egress_socket_path': filtered egress is not available");
-    }
     let mut warnings = Vec::new();
     let origin = || Origin::Payload;
     let backend = match (active, backend_type.as_str()) {
@@ -64,6 +61,8 @@ pub fn layer(record: Record) -> Result<(Layer, Vec<String>)> {
     let mut layer = Layer {
         backends: Some(Set::new(vec![backend], origin())),
         network: Some(Set::new(if allow_network { Network::Host } else { Network::Off }, origin())),
+        egress_socket: egress_socket_path.map(|path| Set::new(path, origin())),
+        egress_port: egress_relay_port.map(|port| Set::new(port, origin())),
         masks: rules(mask_paths),
         deny_sockets: rules(deny_unix_socket_paths),
         grants: grants(read_roots.unwrap_or_default(), Access::Read, false)
@@ -101,6 +100,7 @@ pub fn record(policy: &Policy) -> Result<Record> {
         asked,
         files,
         network,
+        egress,
         allow_sockets,
         deny_sockets,
         env,
@@ -120,6 +120,7 @@ pub fn record(policy: &Policy) -> Result<Record> {
         (!files.protects.is_empty(), "protect_paths"),
         (files.tmp_size.is_some(), "tmp_size"),
         (!allow_sockets.is_empty(), "allow_unix_socket_paths"),
+        (!egress.hosts.is_empty(), "allow_hosts"),
         (workdir.is_some(), "workdir"),
         (!keep_fds.is_empty(), "keep_fds"),
         (*keep_jobserver, "keep_jobserver"),
@@ -173,8 +174,8 @@ pub fn record(policy: &Policy) -> Result<Record> {
         cwd_hidden_scan_overflow: hidden.overflow,
         cwd_hidden_scan_recursive: hidden.recursive,
         deny_unix_socket_paths: paths(deny_sockets),
-        egress_relay_port: None,
-        egress_socket_path: None,
+        egress_relay_port: egress.port,
+        egress_socket_path: egress.socket.clone(),
         env_passthrough: None,
         mask_paths: paths(&files.masks),
         read_roots: Some(granted(Access::Read, false)),

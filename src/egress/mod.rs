@@ -28,7 +28,6 @@ pub mod head;
 pub mod hello;
 #[cfg(all(target_os = "linux", feature = "intercept"))]
 pub mod intercept;
-#[cfg(feature = "proxy")]
 pub mod log;
 #[cfg(all(target_os = "linux", feature = "proxy"))]
 pub mod proxy;

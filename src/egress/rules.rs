@@ -26,6 +26,17 @@ pub struct BadRule {
     pub meant: Option<String>,
 }
 
+impl BadRule {
+    /// What is wrong, and what may have been meant, in one line.
+    #[must_use]
+    pub fn with_meant(&self) -> String {
+        match &self.meant {
+            Some(meant) => format!("{self} (did you mean '{meant}'?)"),
+            None => self.to_string(),
+        }
+    }
+}
+
 impl fmt::Display for BadRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "'{}' {}", self.text.escape_default(), self.reason)
@@ -359,6 +370,16 @@ impl Rules {
     #[must_use]
     pub fn only_deny(&self) -> bool {
         !self.0.is_empty() && self.0.iter().all(Rule::denies)
+    }
+
+    /// Whether a rule that allows is about one of `hosts`.
+    pub fn speak_of(&self, hosts: impl IntoIterator<Item = Host>) -> bool {
+        hosts.into_iter().any(|host| self.0.iter().any(|rule| !rule.deny && rule.place.covers(&host)))
+    }
+
+    /// The rules.
+    pub fn iter(&self) -> impl Iterator<Item = &Rule> {
+        self.0.iter()
     }
 
     /// What the rules say. Without `inside` it is a connection into which nobody looks.

@@ -26,6 +26,9 @@ pub fn absolute(policy: &Policy, host: &Host) -> Result<Policy> {
     for path in paths.chain(rules.map(|rule| &mut rule.path)) {
         *path = without_dots(&expand(path, host, Some(&base))?)?;
     }
+    if let Some(socket) = &mut policy.egress.socket {
+        *socket = without_dots(&expand(socket, host, Some(&base))?)?;
+    }
     Ok(policy)
 }
 

@@ -18,6 +18,7 @@ mod endpoint;
 mod make;
 mod messages;
 pub mod names;
+mod proxy;
 mod sources;
 #[cfg(test)]
 mod tests;
@@ -55,6 +56,8 @@ pub struct Inputs<'a> {
     pub keep_jobserver: bool,
     /// Whether the target has the host's network, and with it abstract sockets.
     pub network_host: bool,
+    /// The port of a proxy inside, and whether addresses of the loopback are asked of it, too.
+    pub proxy: Option<(u16, bool)>,
     /// The working directory inside.
     pub pwd: &'a Path,
     /// `HOME` as the target sees it; `None` leaves the caller's value, or its absence.
@@ -153,6 +156,7 @@ pub fn prune(inputs: &Inputs<'_>) -> Environment {
     pruning.inherit();
     pruning.set_typed();
     pruning.set_ours();
+    pruning.set_proxy();
     pruning.select();
     pruning.follow_sockets();
     pruning.warn();
@@ -350,6 +354,19 @@ impl<'a> Pruning<'a> {
                 }
                 None => {}
             }
+        }
+    }
+
+    /// Points programs to the proxy inside, whatever the caller's variables lead to: nothing else can be reached. What was typed
+    /// stays.
+    fn set_proxy(&mut self) {
+        let Some((port, loopback)) = self.inputs.proxy else { return };
+        for (name, value) in proxy::variables(port, loopback) {
+            if matches!(self.rules.exact.get(name), Some((_, Exact::Set(_)))) {
+                continue;
+            }
+            self.out.dropped.retain(|dropped| dropped.name != name);
+            self.chosen.insert(name, Choice { value: Cow::Owned(value.into()), kept: false });
         }
     }
 

@@ -25,6 +25,7 @@ pub mod target;
 pub mod trace;
 mod tracked;
 pub mod view;
+pub mod way_out;
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -47,6 +48,7 @@ use reach::Reach;
 use target::Target;
 use trace::Tracing;
 use view::{Rule, View};
+use way_out::WayOut;
 
 /// One run under one backend, decided to the last detail.
 #[derive(Debug)]
@@ -98,6 +100,8 @@ pub struct Plan {
     pub hidden: hidden::Scan,
     /// Host network or none.
     pub network: Network,
+    /// By which way requests leave a network that is off.
+    pub way_out: Option<WayOut>,
     /// Whether the process list of the host shows through, because no new `/proc` can be mounted here.
     pub host_processes: bool,
     /// Whether abstract sockets have to be closed by other means than a network of its own.
@@ -202,6 +206,12 @@ impl Plan {
             | MountOp::EmptyFile { .. }
             | MountOp::ReadOnly { .. } => None,
         })
+    }
+
+    /// How many processes of our own are in the sandbox because somebody else's proxy is outside.
+    #[must_use]
+    pub fn relays(&self) -> u64 {
+        u64::from(matches!(&self.way_out, Some(WayOut { to: way_out::To::Socket(_), .. })))
     }
 
     /// Whether rules hold on the host's own files as they are written, and nothing is mounted.

@@ -20,6 +20,7 @@ use super::streams::{self, Streams};
 use super::target::{Search, Target};
 use super::trace::{self, Trace, Tracing};
 use super::view::{Own, Rule, View};
+use super::way_out::{self, WayOut};
 use super::{
     Check, Container, Create, Held, MountOp, Plan, absolute, base, contained, gap, hard_links, patterns, target,
 };
@@ -64,6 +65,7 @@ impl Default for Attempt {
 /// Resolves `policy` for `backend` on `host`, to start `argv`.
 ///
 /// `known` is what the scan for hidden names found in an earlier attempt of the same call.
+#[allow(clippy::too_many_lines, reason = "each step needs what those before it found")]
 pub fn resolve(
     policy: &Policy,
     host: &Host,
@@ -126,6 +128,8 @@ pub fn resolve(
     if let Some(what) = reopened(host, policy.keep_fds.keys()).filter(|_| has_view) {
         lost.push((Protection::FilesWrite, what.into()));
     }
+    let way_out = way_out::find(policy, host, backend, &mut lost)?;
+    notes.extend(way_out.as_ref().map(WayOut::note));
     bounds::refuse(policy, backend)?;
     let reach = match backend {
         Backend::Landlock => Some(reach::find(&view, &reach::Asked { policy, host, streams: &streams }, &mut lost)?),
@@ -134,7 +138,7 @@ pub fn resolve(
     let Bounds { limits, cgroup, procs_by_rlimit } = Bounds::find(policy, backend, host, attempt, &view, &mut lost);
     let gaps = gap::gaps(policy, backend, &lost).map_err(|error| streams.hint(error, policy.network))?;
     let scratch = reach.as_ref().map(|reach| &reach.scratch);
-    let environment = environment(policy, host, backend, &view, scratch, &workdir)?;
+    let environment = environment(policy, host, backend, &view, scratch, way_out.as_ref(), &workdir)?;
     warnings.extend(environment.warnings.iter().cloned());
     notes.extend(environment.notes.iter().cloned());
     warnings.extend(unisolated(backend, &gaps));
@@ -162,6 +166,7 @@ pub fn resolve(
         hidden,
         environment,
         network: policy.network,
+        way_out,
         host_processes: attempt.host_processes,
         scope_sockets: has_view && !lost.iter().any(|(which, _)| *which == Protection::Sockets),
         new_session,
@@ -216,6 +221,7 @@ fn environment(
     backend: Backend,
     view: &View,
     scratch: Option<&Scratch>,
+    way_out: Option<&WayOut>,
     workdir: &Path,
 ) -> Result<env::Environment> {
     let mounted = backend.has_view();
@@ -240,6 +246,7 @@ fn environment(
         policy: &policy.env,
         keep_jobserver: policy.keep_jobserver,
         network_host: policy.network == Network::Host,
+        proxy: way_out.map(|way| (way.port, way.serves_loopback())),
         pwd: workdir,
         home: home.as_deref().or(private(Own::Home)).or(host.home.as_deref()),
         tmp: tmp.as_deref(),

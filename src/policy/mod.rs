@@ -24,6 +24,7 @@ pub use limits::Limits;
 pub use protection::Protection;
 
 use crate::backend::Backend;
+use crate::egress::rules::Rule;
 
 /// Where a setting came from, for messages: a person looks for the words that were typed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -61,6 +62,35 @@ pub enum Network {
     Host,
 }
 
+/// A rule about requests that may leave, and who wants it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostRule {
+    /// The rule.
+    pub rule: Rule,
+    /// Where it came from.
+    pub origin: Origin,
+}
+
+/// Ways out of a network that is off. The default is none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Egress {
+    /// Which requests a proxy of our own passes on.
+    pub hosts: Vec<HostRule>,
+    /// The socket of a proxy that somebody else runs.
+    pub socket: Option<PathBuf>,
+    /// The port inside by which that one is reached.
+    pub port: Option<u16>,
+}
+
+impl Egress {
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_none(&self) -> bool {
+        let Self { hosts, socket, port } = self;
+        hosts.is_empty() && socket.is_none() && port.is_none()
+    }
+}
+
 /// Whether the target gets a session of its own, and with it no controlling terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NewSession {
@@ -94,6 +124,8 @@ pub struct Policy {
     pub files: FileRules,
     /// Host network or none.
     pub network: Network,
+    /// Ways out where that is off.
+    pub egress: Egress,
     /// Pathname sockets that must be reachable.
     pub allow_sockets: Vec<PathRule>,
     /// Pathname sockets that must not be reachable.

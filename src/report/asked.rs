@@ -11,6 +11,8 @@ pub struct Asked {
     pub capture: bool,
     /// The file that a line is added to.
     pub audit_log: Option<PathBuf>,
+    /// The file that lines about requests are added to.
+    pub net_log: Option<PathBuf>,
 }
 
 impl Asked {
@@ -26,7 +28,7 @@ impl Asked {
             Some(ResultTo::File(path)) => Some(path.as_path()),
             Some(ResultTo::Descriptor(_)) | None => None,
         };
-        result.into_iter().chain(self.audit_log.as_deref())
+        result.into_iter().chain(self.audit_log.as_deref()).chain(self.net_log.as_deref())
     }
 }
 

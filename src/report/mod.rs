@@ -46,6 +46,7 @@ impl ResultTo {
 pub struct Reports {
     result: Option<Destination>,
     log: Option<(PathBuf, Log)>,
+    net_log: Option<(PathBuf, Log)>,
     /// What is known of the place of the result, and of the log.
     guarded: (Guarded, Guarded),
     capture: bool,
@@ -111,6 +112,17 @@ impl Reports {
                 }
             }
         }
+        if let Some(path) = asked.net_log {
+            let opened = expand(&path, host).and_then(|full| {
+                Log::open(&full).map_err(|error| refuse(&describe_net_log(&path), &reason(&full, &error)))
+            });
+            match opened {
+                Ok(log) => self.net_log = Some((path, log)),
+                Err(error) => {
+                    failed.get_or_insert(error);
+                }
+            }
+        }
         // To write the one would take the other away; the log has more in it.
         if let Some((_, log)) = &self.log
             && let Some(result) = self.result.take_if(|result| result.place.is(log.file()))
@@ -141,7 +153,23 @@ impl Reports {
             })
         });
         self.guarded = (Guarded::from(&result), Guarded::from(&log));
-        result.and(log)
+        result.and(log).and(self.guard_net_log(plan))
+    }
+
+    fn guard_net_log(&self, plan: &Plan) -> Result<()> {
+        let Some((path, log)) = &self.net_log else { return Ok(()) };
+        if log.may_be_another() {
+            return Err(refuse(&describe_net_log(path), UNSURE));
+        }
+        guard::check(plan, log.way(), Some(log.file()), &guard::STREAMS).map_err(|found| {
+            found.refuse(&describe_net_log(path)).hint("a file where the command cannot write is a place for it")
+        })
+    }
+
+    /// Where lines about requests go.
+    #[must_use]
+    pub fn net_log(&self) -> Option<&std::fs::File> {
+        self.net_log.as_ref().map(|(_, log)| log.file())
     }
 
     fn guard_result(&self, plan: &Plan) -> Result<()> {
@@ -155,7 +183,7 @@ impl Reports {
             return Err(refuse(&result.to.describe(), guard::KEPT));
         }
         let ours = self.result.iter().flat_map(|result| result.place.numbers());
-        let mut ours = ours.chain(self.log.iter().map(|(_, log)| log.number()));
+        let mut ours = ours.chain(self.log.iter().chain(&self.net_log).map(|(_, log)| log.number()));
         if let Some(number) = ours.find(|number| plan.keep_fds.contains(number)) {
             return Err(Error::text(Kind::Policy, format!("cannot keep descriptor {number}: it was not open")));
         }
@@ -291,6 +319,10 @@ pub fn expand(path: &Path, host: &Host) -> Result<PathBuf> {
 
 fn describe_log(path: &Path) -> String {
     format!("the audit log '{}'", path.display())
+}
+
+fn describe_net_log(path: &Path) -> String {
+    format!("the log of requests '{}'", path.display())
 }
 
 fn refuse(what: &str, reason: &str) -> Error {

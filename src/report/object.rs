@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde_json::ser::{Formatter, Serializer};
 
 use super::known::{Chosen, Known};
+use crate::egress::log::Sums;
 use crate::error::Kind;
 use crate::exit::Status;
 use crate::log::steers;
@@ -115,6 +116,12 @@ pub const FIELDS: &[(&str, &str)] = &[
          on, to a full disk for one or to a reader who did not take it until the end.",
     ),
     ("limits_hit", "All limits that were reached, as far as that can be known, by the words of 'reason'."),
+    (
+        "requests",
+        "How many requests the proxy of '--allow-host' allowed and denied, how many failed, how many bytes went up and down, \
+         which hosts with ports were denied and how often (32 of them at most), and how many lines of '--net-log' were lost; null \
+         without that proxy.",
+    ),
     ("env_dropped", "Names of the variables that were not passed on, no values; null if no backend ran the command."),
     (
         "warnings",
@@ -159,6 +166,7 @@ pub struct Object {
     stderr_bytes: Option<u64>,
     truncated: bool,
     limits_hit: Vec<&'static str>,
+    requests: Option<Sums>,
     env_dropped: Option<Vec<String>>,
     warnings: Vec<String>,
     #[serde(flatten)]
@@ -233,6 +241,7 @@ impl Object {
             stderr_bytes: written.and_then(|written| written.stderr),
             truncated: written.is_some_and(|written| written.truncated),
             limits_hit: account.limits_hit.iter().map(|limit| limit.word()).collect(),
+            requests: account.requests.clone(),
             env_dropped,
             warnings,
             output: capture.then(|| account.output.map(Output::of).unwrap_or_default()),

@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 use super::trial::{Act, Answer};
 #[cfg(unix)]
 use crate::denials::Denials;
+use crate::egress::log::Sums;
 use crate::policy::limits::Limit;
 pub use crate::sys::process::Usage;
 
@@ -31,6 +32,8 @@ pub struct Account {
     pub asked: Option<i32>,
     /// What was written, where it went through us.
     pub output: Option<Written>,
+    /// What became of requests, where a proxy of ours counted them.
+    pub requests: Option<Sums>,
     /// What was tried in place of the target, all acts of one path after another.
     #[cfg(unix)]
     pub tried: Vec<(Act, Answer)>,

@@ -68,10 +68,12 @@ pub enum Step {
     Children,
     /// Something can be written that the plan does not name.
     Writable,
+    /// Listening on the port of the way out.
+    WayOut,
 }
 
 impl Step {
-    const ALL: [Self; 18] = [
+    const ALL: [Self; 19] = [
         Self::Handle,
         Self::NotIsolated,
         Self::Privileges,
@@ -90,6 +92,7 @@ impl Step {
         Self::Scratch,
         Self::Children,
         Self::Writable,
+        Self::WayOut,
     ];
 
     /// The step with this number; one that no inner stage sends counts as [`Step::Fork`].
@@ -118,6 +121,7 @@ impl Step {
             Self::Limits => "set the resource limits",
             Self::Layers => "confine the command by Landlock: nested too deeply, 16 layers are the most",
             Self::Scratch => "make private directories",
+            Self::WayOut => "listen on the port inside that leads to the proxy",
             Self::Children => {
                 "look after what the command leaves behind: /proc does not tell of the children of a process here"
             }

@@ -18,6 +18,7 @@ use super::inside::Isolation;
 use super::left::Wanted;
 use super::rlimits::Rlimits;
 use super::trial::Trial;
+use super::way_out;
 use crate::plan::reach::Allowed;
 use crate::plan::{Check, Held, MountOp, Plan};
 use crate::policy::Network;
@@ -56,6 +57,8 @@ pub struct Header {
     pub rehearsal: bool,
     /// Where to say what the target leaves in places that end with the sandbox, if anybody wants to hear of it.
     pub left: Option<Wanted>,
+    /// The port to listen on, and who serves it.
+    pub way_out: Option<way_out::Wanted>,
     /// How many of the strings are arguments, variables, checks (one file and its path each), writable places, trials,
     /// devices and rules of Landlock.
     pub counts: [usize; 7],

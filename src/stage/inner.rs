@@ -19,7 +19,7 @@ use super::contained::{fit, wait_for_word};
 use super::control::{Inner, Report, Step, WATCHED};
 use super::handoff::{self, Handoff, MARKER};
 use super::outcome::{Refusal, Used};
-use super::{inside, left, trial};
+use super::{inside, left, trial, way_out};
 use crate::sys;
 use crate::sys::process::{Change, Moment, changed_child, ended_child, own_time, soft_cpu_limit};
 use crate::sys::signals::{Arrivals, Signals};
@@ -179,6 +179,9 @@ fn run(handoff: &Handoff, control: &Inner) -> Result<i32, Failure> {
     sys::signals::block_only(WATCHED).at(Step::Signals)?;
     let signals = Arrivals::of(WATCHED).at(Step::Signals)?;
     let (outcome, errors) = sys::fd::pipe().at(Step::Fork)?;
+    if let Some(wanted) = &header.way_out {
+        way_out::open(wanted).at(Step::WayOut)?;
+    }
     if outer_is_gone(control) {
         return Ok(FAILED);
     }

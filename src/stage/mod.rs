@@ -46,3 +46,4 @@ pub mod supervise;
 pub mod terminal;
 pub mod traces;
 pub mod trial;
+pub mod way_out;

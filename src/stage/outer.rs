@@ -30,6 +30,7 @@ use super::strace::Strace;
 use super::supervise::{self, Messages, Purpose, Started};
 use super::terminal::Terminal;
 use super::trial::Trial;
+use super::way_out::{Outside, Proxy};
 use super::{mend, planted, strays, traces};
 use crate::backend::container;
 use crate::host::Host;
@@ -56,8 +57,8 @@ pub fn settle() -> io::Result<()> {
 /// What to do with a launch.
 #[derive(Clone, Copy, Debug)]
 pub enum Mode<'a> {
-    /// Start the target, and treat its output so.
-    Run(Wish),
+    /// Start the target, treat its output so, and add lines about requests to a file.
+    Run(Wish, Option<&'a File>),
     /// Build everything and start nothing.
     Rehearse,
     /// Do everything as for the target, and try these in its place; not empty.
@@ -76,9 +77,13 @@ pub fn run(plan: &Plan, launch: &Launch, host: &Host, mode: Mode) -> (Outcome, A
         }
     };
     let (outcome, account) = match start(plan, launch, host, mode, private.as_ref()) {
-        Ok((started, left)) => {
-            let watched = supervise::watch(plan, host, started, terminal);
-            if let Some(left) = left.filter(|_| matches!(mode, Mode::Run(_))) {
+        Ok((started, left, proxy)) => {
+            let mut watched = supervise::watch(plan, host, started, terminal);
+            watched.1.requests = proxy.and_then(Proxy::finish);
+            for (host, count) in watched.1.requests.iter().flat_map(|sums| &sums.denied_hosts) {
+                tracing::info!("denied: {host} ({count})");
+            }
+            if let Some(left) = left.filter(|_| matches!(mode, Mode::Run(..))) {
                 left.tell(host);
             }
             watched
@@ -103,29 +108,30 @@ pub fn run(plan: &Plan, launch: &Launch, host: &Host, mode: Mode) -> (Outcome, A
     (outcome, account)
 }
 
+#[allow(clippy::too_many_lines, reason = "each step needs what those before it made")]
 fn start(
     plan: &Plan,
     launch: &Launch,
     host: &Host,
     mode: Mode,
     private: Option<&Private>,
-) -> Result<(Started, Option<Listener>), Reason> {
+) -> Result<(Started, Option<Listener>, Option<Proxy>), Reason> {
     let signals = Arrivals::of(WATCHED)?;
     let (outer, inner) = control::pair()?;
     let mut streams = Streams::duplicate(host)?;
     let output = match mode {
-        Mode::Run(wish) => Output::install(plan, wish, &mut streams.0)?,
+        Mode::Run(wish, _) => Output::install(plan, wish, &mut streams.0)?,
         Mode::Rehearse | Mode::Try(_) => None,
     };
     let (purpose, trials) = match mode {
-        Mode::Run(_) => (Purpose::Target, &[][..]),
+        Mode::Run(..) => (Purpose::Target, &[][..]),
         Mode::Try(trials) if !trials.is_empty() => (Purpose::Trial, trials),
         // With nothing to try there must not be a target either.
         Mode::Rehearse | Mode::Try(_) => (Purpose::Rehearsal, &[][..]),
     };
     let messages = sys::fd::scratch(c"messages")?;
     let group = group(plan)?;
-    let trace = plan.trace.as_ref().filter(|_| matches!(mode, Mode::Run(_)));
+    let trace = plan.trace.as_ref().filter(|_| matches!(mode, Mode::Run(..)));
     let strace = trace.and_then(Tracing::strace).map(|trace| Strace::start(trace, plan)).transpose()?;
     let errand = Errand {
         program: strace.as_ref().map_or(&plan.target.literal, |strace| &strace.program),
@@ -136,6 +142,10 @@ fn start(
     keep.extend(strace.as_ref().map(Strace::number));
     let left = Listener::start(plan)?;
     let (isolation, confine) = walls(plan, launch)?;
+    let way_out = match mode {
+        Mode::Run(_, log) => Outside::start(plan, log).map_err(|error| Reason::of("start the proxy", &error))?,
+        Mode::Rehearse | Mode::Try(_) => None,
+    };
     let header = Header {
         nonce: nonce()?,
         control: inner.as_fd().as_raw_fd(),
@@ -150,6 +160,7 @@ fn start(
         rlimits: Rlimits::of(plan),
         rehearsal: purpose == Purpose::Rehearsal,
         left: left.as_ref().map(|left| left.wanted(plan)),
+        way_out: way_out.as_ref().map(Outside::wanted),
         counts: [
             errand.argv.len(),
             plan.environment.vars.len(),
@@ -164,6 +175,8 @@ fn start(
     };
     let file = handoff::write(&header, plan, &errand)?;
     let mut keeper = None;
+    let (inside, proxy) = way_out.map(Outside::part).unzip();
+    let proxy = proxy.flatten();
     let launcher = match launch {
         Launch::Program(command) if command.door.is_some() => {
             let own = [inner.as_fd().as_raw_fd(), file.as_raw_fd()].into_iter();
@@ -178,7 +191,7 @@ fn start(
             let mut passed = Passed { private, ..Passed::default() };
             let marker = format!("{MARKER}={} {}", file.as_raw_fd(), header.nonce);
             let prepared = Prepared::new(command, &marker, group.as_ref(), &mut passed)?;
-            passed.files.extend([file, inner.into()]);
+            passed.files.extend([file, inner.into()].into_iter().chain(inside));
             passed.files.extend(streams.into_files());
             // Under the very number that the hand-off names.
             keep.extend(left.as_ref().map(Listener::number));
@@ -209,9 +222,10 @@ fn start(
         group,
         trace: strace.map(|strace| strace.listen(plan)),
         keeper,
+        proxy: proxy.as_ref().map(Proxy::pid),
         purpose,
     };
-    Ok((started, left))
+    Ok((started, left, proxy))
 }
 
 /// What has to hold inside, and what the target does to itself: a launch has one of them, or none.

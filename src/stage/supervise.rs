@@ -99,6 +99,8 @@ pub struct Started {
     pub trace: Option<Listener>,
     /// The process at the door of a container.
     pub(super) keeper: Option<Keeper>,
+    /// A process that serves the run and is no part of it.
+    pub proxy: Option<Pid>,
     /// What it is for.
     pub purpose: Purpose,
 }
@@ -134,7 +136,7 @@ impl Messages {
 /// Watches until the target has ended and nothing of the run is left.
 #[must_use]
 pub fn watch(plan: &Plan, host: &Host, started: Started, terminal: Option<Terminal>) -> (Outcome, Account) {
-    let Started { launcher, control, signals, messages, output, group, trace, keeper, purpose } = started;
+    let Started { launcher, control, signals, messages, output, group, trace, keeper, proxy, purpose } = started;
     let contained = keeper.is_some();
     let mut watch = Watch {
         plan,
@@ -147,6 +149,7 @@ pub fn watch(plan: &Plan, host: &Host, started: Started, terminal: Option<Termin
         group,
         trace,
         keeper,
+        proxy,
         purpose,
         init: None,
         phase: Phase::Starting,
@@ -215,6 +218,7 @@ struct Watch<'a> {
     group: Option<Group>,
     trace: Option<Listener>,
     keeper: Option<Keeper>,
+    proxy: Option<Pid>,
     purpose: Purpose,
     /// Process 1 of the sandbox, or the inner stage where there is none.
     init: Option<PidFd>,

@@ -78,6 +78,9 @@ const OPTIONS: &[(&str, &[&str], &str, &str)] = &[
     ("--workdir DIR", &["--workdir", "/"], "workdir", r#""/""#),
     ("--tmp-size SIZE", &["--tmp-size", "64M"], "tmp_size", r#""64M""#),
     ("--net off|host", &["--net", "host"], "allow_network", "true"),
+    ("--allow-host RULE", &["--allow-host", "ok.test"], "allow_hosts", r#"["ok.test"]"#),
+    ("--egress-socket PATH", &["--egress-socket", "/nope"], "egress_socket_path", r#""/nope""#),
+    ("--egress-port N", &["--egress-port", "8080"], "egress_relay_port", "8080"),
     ("--deny-socket PATH", &["--deny-socket", "/nope"], "deny_unix_socket_paths", r#"["/nope"]"#),
     ("--allow-socket PATH", &["--allow-socket", "/nope"], "allow_unix_socket_paths", r#"["/nope"]"#),
     ("--env NAME", &["--env", "NAME"], "env", r#"["NAME"]"#),
@@ -147,6 +150,7 @@ const NO_KEY: &[&str] = &[
     "--result-fd",
     "--capture",
     "--audit-log",
+    "--net-log",
     "--dry-run",
     "--explain",
     "--trace",
@@ -332,6 +336,7 @@ fn property(field: &Field) -> Value {
     let words = field.kind.words();
     let mut value = match field.kind {
         Kind::Boolean => json!({ "type": "boolean" }),
+        Kind::Port => json!({ "type": "integer", "minimum": 1, "maximum": u16::MAX }),
         Kind::Count(least) => json!({ "type": "integer", "minimum": least, "maximum": u64::MAX }),
         Kind::Size(least) => json!({ "oneOf": [
             { "type": "integer", "minimum": least, "maximum": Size::MAX.bytes() },
@@ -342,6 +347,7 @@ fn property(field: &Field) -> Value {
         Kind::Path => text(),
         Kind::Image => json!({ "type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._/:@+-]*$" }),
         Kind::Paths => list(text()),
+        Kind::HostRules => list(json!({ "type": "string", "pattern": "^!?([*A-Za-z,]+[ \\t]+)?[^ \\t\\u0000@?#]+$" })),
         Kind::Profiles => list(json!({ "type": "string", "pattern": "^[a-z0-9][a-z0-9._-]*$" })),
         Kind::VariableNames => list(json!({ "type": "string", "pattern": format!("^{name}$"), "not": internal })),
         Kind::HiddenNames => list(json!({

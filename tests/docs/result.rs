@@ -102,6 +102,7 @@ fn property(field: &str, meaning: &str) -> Value {
         "warnings" => texts(json!("array")),
         "truncated" => json!({ "type": "boolean" }),
         "limits_hit" => json!({ "type": "array", "items": { "enum": Limit::ALL.map(Limit::word) } }),
+        "requests" => json!({ "type": ["object", "null"] }),
         "stdout" | "stderr" => json!({ "type": ["string", "null"] }),
         _ => json!({ "type": ["integer", "null"], "minimum": 0 }),
     };

@@ -15,6 +15,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visi
 
 use super::BASE64;
 use crate::backend::Backend;
+use crate::egress::rules::Rule;
 use crate::log;
 use crate::policy::env::{EnvName, EnvRule, os_string};
 use crate::policy::hidden::{self, Overflow};
@@ -80,6 +81,15 @@ impl Word for OsString {
         }
         hidden::check_name(&name)?;
         Ok(name)
+    }
+}
+
+impl Word for Rule {
+    const ONE: &'static str = "a rule about hosts";
+    const MANY: &'static str = "a list of rules about hosts";
+
+    fn read(text: &[u8]) -> Result<Self, String> {
+        Self::parse(unicode(text)?).map_err(|bad| bad.with_meant())
     }
 }
 
@@ -354,6 +364,13 @@ pub(super) fn flag<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<
 pub(super) fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
     let count = deserializer.deserialize_any(Number("a positive integer"))?;
     if count == 0 { Err(D::Error::custom("expected a positive integer, found 0")) } else { Ok(Some(count)) }
+}
+
+/// The number of a port.
+pub(super) fn port<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u16>, D::Error> {
+    let number = deserializer.deserialize_any(Number("the number of a port, 1 to 65535"))?;
+    let port = u16::try_from(number).ok().filter(|port| *port != 0);
+    port.map(Some).ok_or_else(|| D::Error::custom(format!("{number} is not the number of a port (1 to 65535)")))
 }
 
 /// A number of processes.

@@ -25,6 +25,10 @@ pub enum Kind {
     Image,
     /// A list of paths.
     Paths,
+    /// A list of rules about hosts.
+    HostRules,
+    /// The number of a port.
+    Port,
     /// A list of names of profiles.
     Profiles,
     /// A list of names of variables.
@@ -61,6 +65,8 @@ impl Kind {
             Self::Path => "path",
             Self::Image => "name of an image",
             Self::Paths => "list of paths",
+            Self::HostRules => "list of rules",
+            Self::Port => "integer from 1 to 65535",
             Self::Profiles | Self::VariableNames => "list of names",
             Self::HiddenNames => "list of names that begin with a dot",
             Self::Variables => "list of words",
@@ -89,6 +95,8 @@ impl Kind {
             | Self::Path
             | Self::Image
             | Self::Paths
+            | Self::HostRules
+            | Self::Port
             | Self::Profiles
             | Self::VariableNames
             | Self::HiddenNames

@@ -10,13 +10,14 @@ const NOT_WRITES: &str = "refused, unless allow_gaps has files-write; then witho
 const NOT_MASKS: &str = "refused, unless allow_gaps has masks; then without effect.";
 const NOT_SOCKETS: &str = "refused, unless allow_gaps has sockets; then without effect.";
 const NO_SCAN: &str = "without effect: nothing is scanned.";
+const SAME_AS_SOCKET: &str = "as egress_socket_path.";
 const SAME: &str = "the same.";
 const SCANS: &str = "scans before the start.";
 const FOUND: &str = "ends the processes that can be found.";
 const PER_PROCESS: &str = "sets the resource limit of each process.";
 
 /// Every key, in the order in which documents are written.
-pub const FIELDS: [Field; 40] = [
+pub const FIELDS: [Field; 43] = [
     Field {
         key: "extends",
         kind: Kind::Profiles,
@@ -317,6 +318,44 @@ pub const FIELDS: [Field; 40] = [
         seatbelt: "lets addresses be reached when it is true; when it is false there is no loopback either.",
         none: "false is refused, unless allow_gaps has network.",
         guesses: &["network", "net", "allow_net", "network_access", "internet"],
+    },
+    Field {
+        key: "allow_hosts",
+        kind: Kind::HostRules,
+        default: "none",
+        unit: "",
+        about: "Requests that leave through a filtering proxy, as with --allow-host. allow_network is false then, whatever else \
+            says otherwise. A rule with '!' forbids and wins; no later source takes one away again.",
+        bwrap: "starts the proxy and lets it listen on a port inside.",
+        landlock: "refused, unless allow_gaps has network; then nothing is reached.",
+        seatbelt: "refused, unless allow_gaps has network; then nothing is reached.",
+        none: "refused, unless allow_gaps has network; then without effect.",
+        guesses: &["allow_host", "hosts", "allowed_hosts", "allowed_domains", "egress", "egress_rules", "domains"],
+    },
+    Field {
+        key: "egress_socket_path",
+        kind: Kind::Path,
+        default: "none",
+        unit: "",
+        about: "The Unix socket of a proxy that somebody else runs, as with --egress-socket; together with egress_relay_port. \
+            allow_network is false then.",
+        bwrap: "carries bytes from the port inside to the socket.",
+        landlock: "refused, unless allow_gaps has network; then nothing is reached.",
+        seatbelt: "refused, unless allow_gaps has network; then nothing is reached.",
+        none: "refused, unless allow_gaps has network; then without effect.",
+        guesses: &["egress_socket", "proxy_socket"],
+    },
+    Field {
+        key: "egress_relay_port",
+        kind: Kind::Port,
+        default: "none",
+        unit: "",
+        about: "The port on 127.0.0.1 inside that leads to egress_socket_path, as with --egress-port.",
+        bwrap: "listens there before the command starts; refuses to start where it cannot.",
+        landlock: SAME_AS_SOCKET,
+        seatbelt: SAME_AS_SOCKET,
+        none: SAME_AS_SOCKET,
+        guesses: &["egress_port", "relay_port", "proxy_port"],
     },
     Field {
         key: "env_default",

@@ -21,6 +21,7 @@ pub struct Inspection {
 pub enum Inspection {}
 
 #[cfg(not(feature = "intercept"))]
+#[allow(clippy::unused_self, clippy::unnecessary_wraps, reason = "the same as with the feature")]
 impl Proxy {
     pub(super) fn has_credential_for(&self, _: &Host) -> bool {
         self.inspection.is_some()
@@ -36,6 +37,7 @@ impl Proxy {
 }
 
 #[cfg(not(feature = "intercept"))]
+#[allow(clippy::unused_self, reason = "the same as with the feature")]
 impl super::conversation::Conversation<'_> {
     pub(super) fn look_into(&mut self, _: super::wire::Socket, host: &Host, port: u16) -> super::conversation::Left {
         Err(super::conversation::Stop::Silently(Refused::opening("cannot be looked into", host, port)))

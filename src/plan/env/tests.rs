@@ -52,6 +52,7 @@ impl Case {
             policy: &self.policy,
             keep_jobserver: self.keep_jobserver,
             network_host: self.network_host,
+            proxy: None,
             pwd: Path::new("/w"),
             home: self.home.map(Path::new),
             tmp: self.tmp.map(Path::new),

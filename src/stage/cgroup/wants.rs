@@ -22,7 +22,7 @@ impl Wants {
         let procs = limits.max_procs.filter(|_| !plan.procs_by_rlimit);
         Self {
             memory: limits.memory,
-            procs: procs.map(|procs| Self::procs_with_ours(procs, plan.backend)),
+            procs: procs.map(|procs| Self::procs_with_ours(procs.saturating_add(plan.relays()), plan.backend)),
             cpu: limits.cpu_time.is_some(),
         }
     }

@@ -154,8 +154,13 @@ impl Watch<'_> {
 
     /// Children that are not the run's.
     pub(super) fn spared(&self) -> Vec<Pid> {
-        let own =
-            self.group.as_ref().and_then(Group::guardian).into_iter().chain(self.keeper.as_ref().map(Keeper::pid));
+        let own = self
+            .group
+            .as_ref()
+            .and_then(Group::guardian)
+            .into_iter()
+            .chain(self.proxy)
+            .chain(self.keeper.as_ref().map(Keeper::pid));
         self.host.children.iter().copied().chain(own).collect()
     }
 

@@ -1,0 +1,256 @@
+//! The way out of a network that is off: on the host a proxy, or a socket of somebody else's; inside a port that leads there.
+//!
+//! The port is listened on before the target starts, so that nobody else is. A proxy of our own gets that very listener, which
+//! stays in the network of the sandbox, and no byte takes another way; for somebody else's a process inside carries bytes.
+
+use std::fs::File;
+use std::io;
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
+
+use nix::sys::signal::Signal;
+use nix::unistd::Pid;
+use serde::{Deserialize, Serialize};
+
+use crate::egress::log::Sums;
+use crate::plan::Plan;
+use crate::plan::way_out::To;
+use crate::sys;
+
+/// What the inner stage has to do.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Wanted {
+    /// The port to listen on.
+    port: u16,
+    /// Where to send the listener.
+    channel: Option<RawFd>,
+    /// The socket to carry bytes to.
+    socket: Option<RawFd>,
+}
+
+/// A way out, on the host.
+#[derive(Debug)]
+pub struct Outside {
+    /// What goes inside.
+    file: OwnedFd,
+    port: u16,
+    proxy: Option<Proxy>,
+}
+
+impl Outside {
+    /// Starts what the plan asks for, with lines about requests to `log`.
+    pub fn start(plan: &Plan, log: Option<&File>) -> io::Result<Option<Self>> {
+        let Some(way) = &plan.way_out else { return Ok(None) };
+        let (file, proxy) = match &way.to {
+            To::Socket(path) => (hold_socket(path)?, None),
+            To::Proxy(rules) => {
+                let (hearing, inside) = sys::channel::pair()?;
+                (inside, Some(Proxy::start(rules, &hearing, log)?))
+            }
+        };
+        Ok(Some(Self { file, port: way.port, proxy }))
+    }
+
+    /// What the inner stage is told.
+    #[must_use]
+    pub fn wanted(&self) -> Wanted {
+        let number = self.file.as_raw_fd();
+        let (channel, socket) = if self.proxy.is_some() { (Some(number), None) } else { (None, Some(number)) };
+        Wanted { port: self.port, channel, socket }
+    }
+
+    /// What goes inside, and what stays.
+    #[must_use]
+    pub fn part(self) -> (OwnedFd, Option<Proxy>) {
+        (self.file, self.proxy)
+    }
+}
+
+/// The socket itself, whatever becomes of its name.
+#[cfg(target_os = "linux")]
+fn hold_socket(path: &std::path::Path) -> io::Result<OwnedFd> {
+    Ok(sys::at::place(path, true)?.into())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn hold_socket(_: &std::path::Path) -> io::Result<OwnedFd> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// A proxy of our own, seen from the process that started it. Ended when it is dropped.
+#[derive(Debug)]
+pub struct Proxy {
+    pid: Pid,
+    handle: sys::pidfd::PidFd,
+    control: UnixStream,
+}
+
+impl Proxy {
+    #[cfg(all(target_os = "linux", feature = "proxy"))]
+    fn start(rules: &crate::egress::rules::Rules, hearing: &OwnedFd, log: Option<&File>) -> io::Result<Self> {
+        let (control, theirs) = UnixStream::pair()?;
+        let pid = sys::process::fork(|| {
+            let _ended = process::serve(rules, hearing, theirs, log);
+            sys::process::exit_now(0)
+        })?;
+        let handle = sys::pidfd::PidFd::open(pid.as_raw()).inspect_err(|_| {
+            let _sent = nix::sys::signal::kill(pid, Signal::SIGKILL);
+        })?;
+        Ok(Self { pid, handle, control })
+    }
+
+    #[cfg(not(all(target_os = "linux", feature = "proxy")))]
+    fn start(_: &crate::egress::rules::Rules, _: &OwnedFd, _: Option<&File>) -> io::Result<Self> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Its number: it is no part of the run.
+    #[must_use]
+    pub fn pid(&self) -> Pid {
+        self.pid
+    }
+
+    /// Lets it end, and gives what it counted.
+    #[must_use]
+    pub fn finish(self) -> Option<Sums> {
+        use std::io::Read;
+        const PATIENCE: std::time::Duration = std::time::Duration::from_secs(2);
+        self.control.shutdown(std::net::Shutdown::Write).ok()?;
+        self.control.set_read_timeout(Some(PATIENCE)).ok()?;
+        let mut told = Vec::new();
+        (&self.control).take(1 << 20).read_to_end(&mut told).ok()?;
+        serde_json::from_slice(&told).ok()
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        let _sent = self.handle.send(Signal::SIGKILL);
+        while nix::sys::wait::waitpid(self.pid, None) == Err(nix::errno::Errno::EINTR) {}
+    }
+}
+
+/// In the inner stage: listens, and lets whoever is at the other end serve.
+pub fn open(wanted: &Wanted) -> io::Result<()> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, wanted.port))?;
+    let adopt = |number: Option<RawFd>| number.and_then(sys::fd::adopt);
+    if let Some(channel) = adopt(wanted.channel) {
+        return sys::channel::send(channel.as_fd(), b"l", Some(listener.as_fd()), true);
+    }
+    let socket = adopt(wanted.socket).ok_or_else(|| io::Error::from_raw_os_error(libc::EBADF))?;
+    carry(&listener, &socket)
+}
+
+/// Starts a process that carries bytes. It ends with process 1, and the target can neither trace it nor see its memory.
+#[cfg(target_os = "linux")]
+fn carry(listener: &TcpListener, socket: &OwnedFd) -> io::Result<()> {
+    sys::process::fork(|| {
+        let _ended = (|| -> io::Result<()> {
+            alone(&[listener.as_raw_fd(), socket.as_raw_fd()])?;
+            let (_never, stop) = UnixStream::pair()?;
+            crate::egress::relay::run(listener, &sys::at::through(socket), stop.as_fd())
+        })();
+        sys::process::exit_now(0)
+    })?;
+    Ok(())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn carry(_: &TcpListener, _: &OwnedFd) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// What a process does first that serves the target: out of reach of its signals, with nothing open but `keep`.
+#[cfg(target_os = "linux")]
+fn alone(keep: &[RawFd]) -> io::Result<()> {
+    sys::process::end_with_parent()?;
+    sys::process::hide()?;
+    // Ctrl-C is for the target, which may still want to say goodbye to somebody.
+    nix::unistd::setsid()?;
+    // Splicing to a socket that nobody reads says so by a signal.
+    sys::signals::ignore(Signal::SIGPIPE)?;
+    sys::fd::silence(&[0, 1, 2])?;
+    sys::fd::close_others(keep)?;
+    crate::egress::raise_open_files();
+    Ok(())
+}
+
+#[cfg(all(target_os = "linux", feature = "proxy"))]
+mod process {
+    use std::fs::File;
+    use std::io::{self, Write};
+    use std::net::TcpListener;
+    use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+    use std::os::unix::net::UnixStream;
+    use std::sync::Arc;
+
+    use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+    use crate::egress::address::System;
+    use crate::egress::log::NetLog;
+    use crate::egress::proxy::{Limits, Listener, Proxy, serve as serve_proxy};
+    use crate::egress::rules::{DEFAULT_PORTS, Rules};
+    use crate::sys::landlock::Wall;
+    use crate::{seccomp, sys};
+
+    /// In a process of its own: waits for the listener, serves until the run is over, and says what was counted.
+    pub(super) fn serve(
+        rules: &Rules,
+        hearing: &OwnedFd,
+        mut control: UnixStream,
+        log: Option<&File>,
+    ) -> io::Result<()> {
+        let log = log.map(File::try_clone).transpose()?;
+        let keep = [Some(hearing.as_raw_fd()), Some(control.as_raw_fd()), log.as_ref().map(AsRawFd::as_raw_fd)];
+        super::alone(&keep.into_iter().flatten().collect::<Vec<_>>())?;
+        confine()?;
+        let (stop, stopped) = UnixStream::pair()?;
+        let proxy = Arc::new(Proxy {
+            rules: rules.clone(),
+            limits: Limits::default(),
+            resolver: Box::new(System),
+            log: NetLog::new(log),
+            inspection: None,
+            token: None,
+            web: DEFAULT_PORTS.to_vec(),
+            own: Vec::new(),
+            stop: stopped.into(),
+        });
+        if let Some(listener) = listener(hearing, &control)? {
+            let serving = Arc::clone(&proxy);
+            let served = std::thread::spawn(move || serve_proxy(&serving, &Listener::Tcp(listener)));
+            wait(&[control.as_fd()]);
+            drop(stop);
+            // How it ended is of no use to anybody: what was counted counts.
+            let _ended = served.join();
+        }
+        control.write_all(&serde_json::to_vec(&proxy.log.sums())?)
+    }
+
+    /// It reads what a target wrote: nothing on this host is to be written, started or traced for that.
+    fn confine() -> io::Result<()> {
+        nix::sys::prctl::set_no_new_privs()?;
+        sys::process::drop_capabilities()?;
+        let wall = Wall { writable: &[], streams: &[], scope_sockets: true };
+        // A kernel without Landlock does without.
+        sys::landlock::raise(&wall, sys::landlock::version()).map_err(io::Error::other)?;
+        sys::filter::load(&seccomp::program(seccomp::Options::default()))
+    }
+
+    /// The listener, or nothing where the run is over before there was one.
+    fn listener(hearing: &OwnedFd, control: &UnixStream) -> io::Result<Option<TcpListener>> {
+        if !wait(&[hearing.as_fd(), control.as_fd()]) {
+            return Ok(None);
+        }
+        let arrived = sys::channel::receive(hearing.as_fd(), &mut [0])?;
+        Ok(arrived.descriptor.map(TcpListener::from))
+    }
+
+    /// Waits for one of `files`; whether it is the first.
+    fn wait(files: &[BorrowedFd]) -> bool {
+        let mut polled: Vec<PollFd> = files.iter().map(|file| PollFd::new(*file, PollFlags::POLLIN)).collect();
+        while poll(&mut polled, PollTimeout::NONE) == Err(nix::errno::Errno::EINTR) {}
+        polled[0].any().unwrap_or(false)
+    }
+}
