@@ -44,6 +44,7 @@ set edit:completion:arg-completer[sandbox-run] = {|@words|
             cand --tmp-size 'Size of the private /tmp [default: 1G]'
             cand --net 'Network: none, or the host''s [default: off]'
             cand --allow-host 'Let requests that RULE covers leave by a proxy'
+            cand --credential 'Add a secret to requests that leave, unseen by COMMAND'
             cand --egress-socket 'Lead to the proxy behind the Unix socket PATH'
             cand --egress-port 'Port inside for ''--egress-socket'''
             cand --net-log 'Add a line of JSON to FILE for each request'

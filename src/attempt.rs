@@ -27,6 +27,7 @@ use crate::stage::made::Made;
 use crate::stage::outcome::{Outcome, Reason};
 use crate::stage::outer;
 use crate::stage::private::Private;
+use crate::stage::secrets::Secrets;
 use crate::stage::trial::{Act, Answer, Trial};
 use crate::{diagnose, engine, explain, log, sys};
 
@@ -134,7 +135,7 @@ pub fn settle() -> Result<()> {
 /// What a sandbox is started for.
 enum Errand<'a> {
     /// The target, under a tracer or not.
-    Run { trace: bool, reports: &'a mut Reports },
+    Run { trace: bool, reports: &'a mut Reports, secrets: Secrets },
     /// Finding out what the target could do: asked for once the plan is known.
     Try { trace: bool, ask: &'a mut dyn FnMut(&mut Plan) -> Result<Vec<Trial>> },
 }
@@ -157,7 +158,7 @@ pub fn execute(
     trace: bool,
     reports: &mut Reports,
 ) -> Result<Status> {
-    let ran = run_errand(policy, host, target, &mut Errand::Run { trace, reports })?;
+    let ran = run_errand(policy, host, target, &mut Errand::Run { trace, reports, secrets: Secrets::default() })?;
     if matches!(ran.status, Status::Exited(1..)) && ran.plan.backend.keeps_rules() {
         if let Some(names) = suspects(&ran.plan.hidden, &ran.plan.rules) {
             tracing::info!(
@@ -253,7 +254,7 @@ fn attempt(
         }
         let launch = backend::launch(&plan, &tools)?;
         backend::check_size(&launch).map_err(|error| told_of_hidden(error, &plan))?;
-        if let Errand::Run { reports, .. } = errand {
+        if let Errand::Run { reports, secrets, .. } = errand {
             reports.guard(&plan)?;
             if !plan.create.is_empty() && remade < MAX_STALE {
                 plan.create.iter().try_for_each(|wanted| created.make(wanted))?;
@@ -263,10 +264,11 @@ fn attempt(
                 continue;
             }
             reports.hold(&mut plan)?;
+            secrets.find(&plan, host)?;
         }
         announce(&plan, told);
         let mode = match errand {
-            Errand::Run { reports, .. } => {
+            Errand::Run { reports, secrets, .. } => {
                 reports.chose(&plan);
                 if tracing::enabled!(tracing::Level::DEBUG) {
                     for line in explain::decisions(&plan, policy, host) {
@@ -281,7 +283,7 @@ fn attempt(
                     plan.target.exec.display(),
                     plan.workdir.display()
                 );
-                outer::Mode::Run(reports.wish(), reports.net_log())
+                outer::Mode::Run(outer::Run { wish: reports.wish(), net_log: reports.net_log(), secrets })
             }
             Errand::Try { .. } => outer::Mode::Try(&trials),
         };

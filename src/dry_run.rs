@@ -316,6 +316,9 @@ fn settings(policy: &Policy) -> Vec<Decision> {
         rules.iter().flat_map(|(setting, rules)| rules.iter().map(|rule| path(setting, &rule.path, &rule.origin)));
     let hosts = policy.egress.hosts.iter();
     let hosts = hosts.map(|host| Decision { rule: Some(host.rule.to_string()), ..one("allow host", &host.origin) });
+    let credentials = policy.egress.credentials.iter();
+    let credentials =
+        credentials.map(|one_of| Decision { rule: Some(one_of.spec.to_string()), ..one("credential", &one_of.origin) });
     let variables = policy.env.deciding().into_iter().map(|entry| {
         let setting = match entry.rule {
             EnvRule::Pass(_) | EnvRule::PassPrefix(_) => "pass variable",
@@ -323,7 +326,7 @@ fn settings(policy: &Policy) -> Vec<Decision> {
         };
         Decision { variable: Some(entry.rule.subject().into_owned()), ..one(setting, &entry.origin) }
     });
-    single.chain(gaps).chain(grants).chain(rules).chain(hosts).chain(variables).chain(kept).collect()
+    single.chain(gaps).chain(grants).chain(rules).chain(hosts).chain(credentials).chain(variables).chain(kept).collect()
 }
 
 fn word(word: &Word) -> String {

@@ -3,6 +3,13 @@
 //! Real clients, real servers on loopback. Names resolve by the host's own files, so most servers are asked for by address; the
 //! proxy's own tests ask by name.
 
+#[cfg(feature = "intercept")]
+mod credentials;
+#[cfg(feature = "intercept")]
+mod inside;
+#[cfg(feature = "intercept")]
+mod named;
+
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::os::unix::net::UnixListener;

@@ -140,6 +140,7 @@ fn layer() -> impl Strategy<Value = Layer> {
             network,
             // They decide about the network as well; their own tests say how.
             allow_hosts: Vec::new(),
+            credentials: Vec::new(),
             egress_socket: None,
             egress_port: None,
             allow_sockets,

@@ -26,13 +26,16 @@ pub use help::{Code, ENDS, ENVIRONMENT, EXAMPLES, EXIT_NOTE, command, completion
 
 use crate::backend::Backend;
 use crate::config::{Layer, Set};
+use crate::egress::credentials::Spec;
 use crate::egress::rules::Rule;
 use crate::error::{Error, Result};
 use crate::policy::env::EnvRule;
 use crate::policy::hidden::Overflow;
 use crate::policy::limits::OutputOverflow;
 use crate::policy::units::Span;
-use crate::policy::{Access, Grant, HostRule, ImageName, Missing, Network, NewSession, Origin, PathRule, Protection};
+use crate::policy::{
+    Access, Credential, Grant, HostRule, ImageName, Missing, Network, NewSession, Origin, PathRule, Protection,
+};
 use crate::report::{Asked, ResultTo};
 
 /// The whole command line, taken apart.
@@ -377,6 +380,9 @@ fn layer(matches: &mut ArgMatches) -> Layer {
         network: set(matches.remove_one::<Network>("net"), "--net"),
         allow_hosts: list::<Rule>(matches, "allow-host")
             .map(|rule| HostRule { rule, origin: Origin::Flag("--allow-host") })
+            .collect(),
+        credentials: list::<Spec>(matches, "credential")
+            .map(|spec| Credential { spec, origin: Origin::Flag("--credential") })
             .collect(),
         egress_socket: set(matches.remove_one::<PathBuf>("egress-socket"), "--egress-socket"),
         egress_port: set(matches.remove_one::<u16>("egress-port"), "--egress-port"),

@@ -56,6 +56,7 @@ pub(super) fn command() -> Command {
     let command = command.next_help_heading("Network").args([
         one("net", "off|host", value::NETWORK),
         many("allow-host", "RULE", value::HOST_RULE),
+        many("credential", "SPEC", value::CREDENTIAL),
         one("egress-socket", "PATH", value::PATH).value_hint(ValueHint::FilePath),
         one("egress-port", "N", value::PORT),
         one("net-log", "FILE", value::PATH).value_hint(ValueHint::FilePath),

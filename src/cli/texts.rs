@@ -276,12 +276,26 @@ pub(super) const TEXTS: &[Text] = &[
             else stays out of reach, as with '--net off', which this implies. RULE is [METHODS ]HOST[:PORT][/PATH]: \
             'example.org' means its ports 80 and 443, '*.example.org' everything below it and not itself, \
             '192.0.2.1:8080', '[2001:db8::1]:443' and '10.0.0.0/8' addresses. METHODS ('GET,HEAD', '*') and PATH \
-            ('/repos/**', where '**' stands for whole segments and '*' for a part of one) count in requests of plain http; \
-            https is allowed or denied as a whole, and a rule with PATH or single methods does not open it. '!RULE' \
+            ('/repos/**', where '**' stands for whole segments and '*' for a part of one) count in requests of http and https; \
+            where a rule has them, the proxy looks into https with an authority of this run, which SSL_CERT_FILE and the \
+            like make known to programs. '!RULE' \
             forbids, on all ports unless it names one, and wins. A name that leads to a private or local address \
             is denied unless a rule names that address as well. Programs find the proxy by HTTP_PROXY and the like, which \
             are set; those that ignore them reach nothing. A denied request is answered with 403 and the rule to \
             add. Repeatable.",
+        default: "none",
+    },
+    Text {
+        id: "credential",
+        short: "Add a secret to requests that leave, unseen by COMMAND",
+        long: "Add a secret to requests to one host that '--allow-host' lets leave, and keep it from COMMAND. SPEC is \
+            'type=TYPE,host=HOST,SOURCE' with more pairs if need be. TYPE: https_bearer, https_basic, git_https (Authorization: \
+            Bearer, and Basic for a 'user=', otherwise x-access-token), gh_basic (GitHub: its web host and its API) or header \
+            (the field 'name='). SOURCE: 'env=NAME' is a variable here, 'file=PATH' a file, which is masked inside, \
+            'command=WORDS' what a shell prints here within 30 s, once, and has to come last. The variable 'as=NAME' (otherwise the \
+            one of 'env=', or GH_TOKEN and GITHUB_TOKEN of gh_basic) has a placeholder inside, another one in each run: the proxy \
+            puts the secret in its place in that field of requests to HOST over verified TLS, adds it where a request has no \
+            such field, and denies requests that carry the placeholder elsewhere. Repeatable.",
         default: "none",
     },
     Text {

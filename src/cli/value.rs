@@ -9,6 +9,7 @@ use clap_complete::Shell;
 use super::message::{bad_value, quote};
 use super::{Format, LogFormat, PolicyForm};
 use crate::backend::Backend;
+use crate::egress::credentials::Spec;
 use crate::egress::rules::Rule;
 use crate::policy::env::EnvRule;
 use crate::policy::hidden::{self, Overflow};
@@ -98,6 +99,7 @@ pub(super) const BACKENDS: Value<Vec<Backend>> = Value { read: backends, words: 
 pub(super) const GAPS: Value<Vec<Protection>> = Value { read: gaps, words: gap_words };
 pub(super) const NETWORK: Value<Network> = Value { read: |text| choose(NETWORKS, text), words: || words(NETWORKS) };
 pub(super) const HOST_RULE: Value<Rule> = free(host_rule);
+pub(super) const CREDENTIAL: Value<Spec> = free(credential);
 pub(super) const PORT: Value<u16> = free(port);
 pub(super) const NEW_SESSION: Value<NewSession> =
     Value { read: |text| choose(SESSIONS, text), words: || words(SESSIONS) };
@@ -249,6 +251,12 @@ where
 fn host_rule(text: &OsStr) -> Result<Rule, String> {
     let text = text.to_str().ok_or_else(|| format!("{} has a host that is not ASCII", quote(text)))?;
     Rule::parse(text).map_err(|bad| bad.with_meant())
+}
+
+fn credential(text: &OsStr) -> Result<Spec, String> {
+    let quoted = quote(text);
+    let text = text.to_str().ok_or_else(|| format!("{quoted} is not UTF-8"))?;
+    Spec::parse(text).map_err(|reason| format!("{quoted} {reason}"))
 }
 
 fn port(text: &OsStr) -> Result<u16, String> {

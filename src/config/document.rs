@@ -14,6 +14,7 @@ use serde::Deserialize;
 
 use super::layer::{DEFAULT_KILL_AFTER, Layer, Set};
 use crate::backend::Backend;
+use crate::egress::credentials::Spec;
 use crate::egress::rules::Rule;
 use crate::policy::env::{EnvName, EnvRule, exactly};
 use crate::policy::hidden::{
@@ -21,8 +22,8 @@ use crate::policy::hidden::{
 };
 use crate::policy::limits::{Limits, OutputOverflow};
 use crate::policy::{
-    Access, Egress, EnvEntry, EnvPolicy, FileRules, Grant, Hidden, HostRule, ImageName, Missing, Network, NewSession,
-    Origin, PathRule, Policy, Protection,
+    Access, Credential, Egress, EnvEntry, EnvPolicy, FileRules, Grant, Hidden, HostRule, ImageName, Missing, Network,
+    NewSession, Origin, PathRule, Policy, Protection,
 };
 
 pub(super) use value::{AUTO, SESSIONS};
@@ -103,6 +104,9 @@ pub struct Document {
     /// Requests that a proxy passes on.
     #[serde(deserialize_with = "value::list")]
     pub allow_hosts: Vec<Rule>,
+    /// Secrets that it adds to them.
+    #[serde(deserialize_with = "value::list")]
+    pub credentials: Vec<Spec>,
     /// The socket of a proxy that somebody else runs.
     #[serde(deserialize_with = "value::one")]
     pub egress_socket_path: Option<PathBuf>,
@@ -194,6 +198,7 @@ impl Document {
             tmp_size,
             allow_network,
             allow_hosts,
+            credentials,
             egress_socket_path,
             egress_relay_port,
             mut env_default,
@@ -247,6 +252,7 @@ impl Document {
             workdir: from.set(workdir),
             network: from.set(allow_network.map(|allow| if allow { Network::Host } else { Network::Off })),
             allow_hosts: allow_hosts.into_iter().map(|rule| HostRule { rule, origin: origin.clone() }).collect(),
+            credentials: credentials.into_iter().map(|spec| Credential { spec, origin: origin.clone() }).collect(),
             egress_socket: from.set(egress_socket_path),
             egress_port: from.set(egress_relay_port),
             allow_sockets: from.rules(allow_unix_socket_paths),
@@ -289,7 +295,7 @@ impl Document {
             asked,
             files: FileRules { grants, masks, protects, tmp_size },
             network,
-            egress: Egress { hosts, socket, port },
+            egress: Egress { hosts, credentials, socket, port },
             allow_sockets,
             deny_sockets,
             env: EnvPolicy { defaults, rules },
@@ -359,6 +365,7 @@ impl Document {
             tmp_size: *tmp_size,
             allow_network: decided.then_some(*network == Network::Host),
             allow_hosts: hosts.iter().map(|host| host.rule.clone()).collect(),
+            credentials: credentials.iter().map(|credential| credential.spec.clone()).collect(),
             egress_socket_path: socket.clone(),
             egress_relay_port: *port,
             env_default: unless(*defaults, true),

@@ -11,8 +11,8 @@ use crate::backend::Backend;
 use crate::policy::hidden::{DEFAULT_MAX_ENTRIES, Hidden, Overflow, Shown};
 use crate::policy::limits::OutputOverflow;
 use crate::policy::{
-    BackendChoice, Egress, EnvEntry, EnvPolicy, FileRules, Grant, HostRule, ImageName, Limits, Network, NewSession,
-    Origin, PathRule, Policy, Protection,
+    BackendChoice, Credential, Egress, EnvEntry, EnvPolicy, FileRules, Grant, HostRule, ImageName, Limits, Network,
+    NewSession, Origin, PathRule, Policy, Protection,
 };
 
 /// A single setting and who decided it.
@@ -54,6 +54,8 @@ pub struct Layer {
     pub network: Option<Set<Network>>,
     /// Rules about requests that may leave.
     pub allow_hosts: Vec<HostRule>,
+    /// Secrets that are added to them.
+    pub credentials: Vec<Credential>,
     /// The socket of a proxy that somebody else runs.
     pub egress_socket: Option<Set<PathBuf>>,
     /// The port inside by which it is reached.
@@ -128,6 +130,7 @@ impl Layer {
             workdir: higher.workdir.or(self.workdir),
             network: higher.network.or(self.network),
             allow_hosts: added(self.allow_hosts, higher.allow_hosts),
+            credentials: added(self.credentials, higher.credentials),
             egress_socket: higher.egress_socket.or(self.egress_socket),
             egress_port: higher.egress_port.or(self.egress_port),
             allow_sockets: added(self.allow_sockets, higher.allow_sockets),
@@ -183,6 +186,7 @@ pub fn merge(layers: impl IntoIterator<Item = Layer>) -> Policy {
         network: decided.or("allow_network", merged.network, Network::Off),
         egress: Egress {
             hosts: merged.allow_hosts,
+            credentials: merged.credentials,
             socket: decided.maybe("egress_socket_path", merged.egress_socket),
             port: decided.maybe("egress_relay_port", merged.egress_port),
         },
@@ -220,9 +224,10 @@ pub fn merge(layers: impl IntoIterator<Item = Layer>) -> Policy {
 /// Who wants a way out of a network that is off, if anybody does.
 fn way_out(layer: &Layer) -> Option<Origin> {
     let hosts = layer.allow_hosts.last().map(|rule| &rule.origin);
+    let credentials = layer.credentials.last().map(|credential| &credential.origin);
     let socket = layer.egress_socket.as_ref().map(|set| &set.origin);
     let port = layer.egress_port.as_ref().map(|set| &set.origin);
-    hosts.or(socket).or(port).cloned()
+    hosts.or(credentials).or(socket).or(port).cloned()
 }
 
 /// Takes settings apart into values and origins.

@@ -132,6 +132,7 @@ fn entries(document: &Document) -> Vec<(&'static str, Value)> {
         tmp_size,
         allow_network,
         allow_hosts,
+        credentials,
         egress_socket_path,
         egress_relay_port,
         env_default,
@@ -180,6 +181,7 @@ fn entries(document: &Document) -> Vec<(&'static str, Value)> {
     out.size("tmp_size", *tmp_size);
     out.flag("allow_network", *allow_network);
     out.list("allow_hosts", allow_hosts.iter().map(ToString::to_string));
+    out.list("credentials", credentials.iter().map(ToString::to_string));
     out.one("egress_socket_path", egress_socket_path.as_deref().map(|path| text(path.as_os_str())));
     out.integer("egress_relay_port", egress_relay_port.map(u64::from));
     out.flag("env_default", *env_default);
@@ -332,6 +334,7 @@ fn item_origins<'a>(policy: &'a Policy, document: &Document, key: &str) -> Vec<&
         "mask_paths" => rules(&policy.files.masks),
         "protect_paths" => rules(&policy.files.protects),
         "allow_hosts" => policy.egress.hosts.iter().map(|rule| &rule.origin).collect(),
+        "credentials" => policy.egress.credentials.iter().map(|credential| &credential.origin).collect(),
         "allow_unix_socket_paths" => rules(&policy.allow_sockets),
         "deny_unix_socket_paths" => rules(&policy.deny_sockets),
         "env" => entries(words),

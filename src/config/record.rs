@@ -121,6 +121,7 @@ pub fn record(policy: &Policy) -> Result<Record> {
         (files.tmp_size.is_some(), "tmp_size"),
         (!allow_sockets.is_empty(), "allow_unix_socket_paths"),
         (!egress.hosts.is_empty(), "allow_hosts"),
+        (!egress.credentials.is_empty(), "credentials"),
         (workdir.is_some(), "workdir"),
         (!keep_fds.is_empty(), "keep_fds"),
         (*keep_jobserver, "keep_jobserver"),

@@ -7,6 +7,7 @@
 //! The relay carries bytes and decides nothing. The proxy is the only part outside that reads what a target wrote; it
 //! starts nothing, reads no file, and knows of the policy only the rules. Nothing here starts a process: `stage` does.
 
+pub mod credentials;
 pub mod host;
 pub mod path;
 pub mod rules;
@@ -20,8 +21,6 @@ pub mod relay;
 pub mod address;
 #[cfg(feature = "proxy")]
 pub mod body;
-#[cfg(all(target_os = "linux", feature = "intercept"))]
-pub mod credentials;
 #[cfg(feature = "proxy")]
 pub mod head;
 #[cfg(feature = "proxy")]
@@ -31,6 +30,8 @@ pub mod intercept;
 pub mod log;
 #[cfg(all(target_os = "linux", feature = "proxy"))]
 pub mod proxy;
+#[cfg(all(target_os = "linux", feature = "intercept"))]
+pub mod secrets;
 #[cfg(feature = "proxy")]
 pub mod socks;
 

@@ -8,6 +8,7 @@ use std::path::{Component, Path, PathBuf};
 use super::build::expand;
 use super::links::{asks_for_directory, beyond, walk};
 use super::resolve::workdir;
+use crate::egress::credentials::Source;
 use crate::error::{Error, Kind, Result};
 use crate::host::Host;
 use crate::policy::Policy;
@@ -28,6 +29,11 @@ pub fn absolute(policy: &Policy, host: &Host) -> Result<Policy> {
     }
     if let Some(socket) = &mut policy.egress.socket {
         *socket = without_dots(&expand(socket, host, Some(&base))?)?;
+    }
+    for credential in &mut policy.egress.credentials {
+        if let Source::File(path) = &credential.spec.source {
+            credential.spec = credential.spec.with_file(without_dots(&expand(path, host, Some(&base))?)?);
+        }
     }
     Ok(policy)
 }

@@ -31,6 +31,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 pub use make::{Jobserver, jobserver};
+pub use proxy::Proxy;
 
 use endpoint::{Endpoint, endpoint};
 use sources::{Caller, Exact, Rules};
@@ -56,8 +57,10 @@ pub struct Inputs<'a> {
     pub keep_jobserver: bool,
     /// Whether the target has the host's network, and with it abstract sockets.
     pub network_host: bool,
-    /// The port of a proxy inside, and whether addresses of the loopback are asked of it, too.
-    pub proxy: Option<(u16, bool)>,
+    /// The proxy inside.
+    pub proxy: Option<Proxy<'a>>,
+    /// Names and values of variables that stand for secrets.
+    pub placeholders: Vec<(&'a str, &'a str)>,
     /// The working directory inside.
     pub pwd: &'a Path,
     /// `HOME` as the target sees it; `None` leaves the caller's value, or its absence.
@@ -357,16 +360,22 @@ impl<'a> Pruning<'a> {
         }
     }
 
-    /// Points programs to the proxy inside, whatever the caller's variables lead to: nothing else can be reached. What was typed
-    /// stays.
+    /// Points programs to the proxy inside, whatever the caller's variables lead to: nothing else can be reached. What stands for a
+    /// secret takes its place. What was typed stays.
     fn set_proxy(&mut self) {
-        let Some((port, loopback)) = self.inputs.proxy else { return };
-        for (name, value) in proxy::variables(port, loopback) {
+        let inputs = self.inputs;
+        let mut variables: Vec<(&'a str, OsString)> = Vec::new();
+        if let Some(proxy) = &inputs.proxy {
+            variables.extend(proxy::variables(proxy));
+        }
+        variables.extend(inputs.placeholders.iter().map(|&(name, value)| (name, OsString::from(value))));
+        for (name, value) in variables {
             if matches!(self.rules.exact.get(name), Some((_, Exact::Set(_)))) {
                 continue;
             }
             self.out.dropped.retain(|dropped| dropped.name != name);
-            self.chosen.insert(name, Choice { value: Cow::Owned(value.into()), kept: false });
+            self.asked.unset.remove(name);
+            self.chosen.insert(name, Choice { value: Cow::Owned(value), kept: false });
         }
     }
 

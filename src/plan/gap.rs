@@ -22,7 +22,11 @@ pub struct Gap {
 fn needed(policy: &Policy, protection: Protection) -> bool {
     match protection {
         Protection::Network => policy.network == Network::Off,
-        Protection::Masks => !policy.files.masks.is_empty() || policy.hidden.shown != Shown::All,
+        Protection::Masks => {
+            !policy.files.masks.is_empty()
+                || policy.hidden.shown != Shown::All
+                || policy.egress.secret_files().next().is_some()
+        }
         Protection::FilesRead
         | Protection::FilesWrite
         | Protection::Sockets

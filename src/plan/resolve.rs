@@ -128,7 +128,7 @@ pub fn resolve(
     if let Some(what) = reopened(host, policy.keep_fds.keys()).filter(|_| has_view) {
         lost.push((Protection::FilesWrite, what.into()));
     }
-    let way_out = way_out::find(policy, host, backend, &mut lost)?;
+    let mut way_out = way_out::find(policy, host, backend, &mut lost)?;
     notes.extend(way_out.as_ref().map(WayOut::note));
     bounds::refuse(policy, backend)?;
     let reach = match backend {
@@ -138,6 +138,9 @@ pub fn resolve(
     let Bounds { limits, cgroup, procs_by_rlimit } = Bounds::find(policy, backend, host, attempt, &view, &mut lost);
     let gaps = gap::gaps(policy, backend, &lost).map_err(|error| streams.hint(error, policy.network))?;
     let scratch = reach.as_ref().map(|reach| &reach.scratch);
+    if let Some(way) = way_out.as_mut().filter(|way| way.looks_inside()) {
+        way.trust = Some(way_out::place_for_trust(&view, scratch)?);
+    }
     let environment = environment(policy, host, backend, &view, scratch, way_out.as_ref(), &workdir)?;
     warnings.extend(environment.warnings.iter().cloned());
     notes.extend(environment.notes.iter().cloned());
@@ -246,7 +249,12 @@ fn environment(
         policy: &policy.env,
         keep_jobserver: policy.keep_jobserver,
         network_host: policy.network == Network::Host,
-        proxy: way_out.map(|way| (way.port, way.serves_loopback())),
+        proxy: way_out.map(|way| env::Proxy {
+            port: way.port,
+            loopback: way.serves_loopback(),
+            trust: way.trust.as_deref(),
+        }),
+        placeholders: way_out.into_iter().flat_map(WayOut::placeholders).collect(),
         pwd: workdir,
         home: home.as_deref().or(private(Own::Home)).or(host.home.as_deref()),
         tmp: tmp.as_deref(),

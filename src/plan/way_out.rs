@@ -2,6 +2,8 @@
 //!
 //! Looks at the socket of somebody else's proxy; everything else is a matter of the policy alone.
 
+use std::fs::File;
+use std::io::Read;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileTypeExt;
@@ -9,13 +11,17 @@ use std::path::{Path, PathBuf};
 
 use super::build::expand;
 use super::links::reason;
+use super::reach::Scratch;
 use super::resolve::Lost;
+use super::view::{self, View};
 use crate::backend::Backend;
+use crate::egress::credentials::Spec;
 use crate::egress::host;
-use crate::egress::rules::Rules;
+use crate::egress::rules::{Rule, Rules};
 use crate::error::{Error, Kind, Result};
 use crate::host::Host;
-use crate::policy::{Egress, Policy, Protection};
+use crate::policy::{Credential, Egress, Origin, Policy, Protection};
+use crate::sys::process::describe;
 
 /// The port inside on which a proxy of our own listens: in a network that was just made it is free.
 pub const PORT: u16 = 3128;
@@ -30,18 +36,66 @@ pub struct WayOut {
     pub port: u16,
     /// Who is at the other end.
     pub to: To,
+    /// The file inside with what the target is to trust, where connections are looked into.
+    pub trust: Option<PathBuf>,
 }
 
 /// Who is at the other end of a way out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum To {
-    /// A proxy of our own with these rules.
-    Proxy(Rules),
+    /// A proxy of our own.
+    Proxy(Filter),
     /// Whoever listens on this socket.
     Socket(PathBuf),
 }
 
+/// What a proxy of our own does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Filter {
+    /// Which requests it passes on.
+    pub rules: Rules,
+    /// What it adds to them.
+    pub added: Vec<Added>,
+}
+
+/// A secret that is added to requests, and what the target has instead.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Added {
+    /// Where it is and what it is for.
+    pub spec: Spec,
+    /// Who wants it.
+    pub origin: Origin,
+    /// Another one in each run.
+    pub placeholder: String,
+}
+
+impl Filter {
+    /// Whether it has to look into encrypted connections.
+    #[must_use]
+    pub fn looks_inside(&self) -> bool {
+        !self.added.is_empty() || self.rules.iter().any(Rule::looks_inside)
+    }
+}
+
 impl WayOut {
+    /// Whether somebody looks into encrypted connections.
+    #[must_use]
+    pub fn looks_inside(&self) -> bool {
+        match &self.to {
+            To::Proxy(filter) => cfg!(feature = "intercept") && filter.looks_inside(),
+            To::Socket(_) => false,
+        }
+    }
+
+    /// Variables that hold placeholders.
+    pub fn placeholders(&self) -> impl Iterator<Item = (&str, &str)> {
+        let added = match &self.to {
+            To::Proxy(filter) => filter.added.as_slice(),
+            To::Socket(_) => &[],
+        };
+        added.iter().flat_map(|added| added.spec.variables().into_iter().map(|name| (name, added.placeholder.as_str())))
+    }
+
     /// What explains why something is not reached.
     #[must_use]
     pub fn note(&self) -> String {
@@ -56,7 +110,7 @@ impl WayOut {
     #[must_use]
     pub fn serves_loopback(&self) -> bool {
         match &self.to {
-            To::Proxy(rules) => {
+            To::Proxy(Filter { rules, .. }) => {
                 let own = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)].map(host::Host::address);
                 rules.speak_of(own.into_iter().chain(host::Host::parse("localhost")))
             }
@@ -67,9 +121,13 @@ impl WayOut {
 
 /// The way out that `policy` asks for. Where `backend` has none, that is among what is `lost`.
 pub fn find(policy: &Policy, host: &Host, backend: Backend, lost: &mut Lost) -> Result<Option<WayOut>> {
-    let Egress { hosts, socket, port } = &policy.egress;
+    let Egress { hosts, credentials, socket, port } = &policy.egress;
     let refuse = |text: &str| Err(Error::text(Kind::Policy, text));
     let way = match (hosts.is_empty(), socket, port) {
+        (true, None, None) if credentials.is_empty() => return Ok(None),
+        (true, ..) if !credentials.is_empty() => {
+            return refuse("cannot use a credential without the proxy of --allow-host: only that adds it to requests");
+        }
         (true, None, None) => return Ok(None),
         (false, None, None) => {
             let rules = Rules::new(hosts.iter().map(|host| host.rule.clone()).collect());
@@ -79,22 +137,92 @@ pub fn find(policy: &Policy, host: &Host, backend: Backend, lost: &mut Lost) -> 
             if cfg!(not(all(target_os = "linux", feature = "proxy"))) {
                 return refuse("cannot let requests leave (--allow-host): this build has no proxy");
             }
-            WayOut { port: PORT, to: To::Proxy(rules) }
+            let added = added(credentials, &rules)?;
+            WayOut { port: PORT, to: To::Proxy(Filter { rules, added }), trust: None }
         }
         (false, ..) => {
             return refuse("cannot use two proxies: --allow-host starts one, and --egress-socket names another");
         }
         (true, Some(_), None) => return refuse("cannot use the proxy of --egress-socket: --egress-port is missing"),
         (true, None, Some(_)) => return refuse("cannot listen on --egress-port: --egress-socket is missing"),
-        (true, Some(path), Some(port)) => WayOut { port: *port, to: To::Socket(socket_at(path, host)?) },
+        (true, Some(path), Some(port)) => WayOut { port: *port, to: To::Socket(socket_at(path, host)?), trust: None },
     };
     match backend {
         Backend::Bwrap => Ok(Some(way)),
         Backend::Landlock | Backend::Seatbelt | Backend::Container(_) | Backend::JobObject | Backend::None => {
+            // The command would have no placeholder, and what has the secret could be anywhere.
+            if let Some(Credential { spec, origin }) = credentials.first() {
+                let text = format!(
+                    "cannot use the credential for '{}' ({origin}) under backend '{backend}': nobody there adds it to requests",
+                    spec.host
+                );
+                return Err(Error::text(Kind::Backend, text));
+            }
             lost.push((Protection::Network, format!("requests are not filtered under backend '{backend}'").into()));
             Ok(None)
         }
     }
+}
+
+/// What is added to requests: each to hosts that a rule lets them reach, and nothing in the place of something else.
+fn added(credentials: &[Credential], rules: &Rules) -> Result<Vec<Added>> {
+    let refuse = |spec: &Spec, origin: &Origin, reason: &str| {
+        Error::text(Kind::Policy, format!("cannot use the credential for '{}' ({origin}): {reason}", spec.host))
+    };
+    let mut added: Vec<Added> = Vec::new();
+    for Credential { spec, origin } in credentials {
+        if cfg!(not(feature = "intercept")) {
+            return Err(refuse(spec, origin, "this build cannot look into TLS"));
+        }
+        if !rules.speak_of(spec.hosts()) {
+            let error = refuse(spec, origin, "no rule lets requests reach that host");
+            return Err(error.hint(format!("--allow-host {}", spec.host)));
+        }
+        let hosts = spec.hosts();
+        let same_field = |other: &&Added| {
+            other.spec.field.eq_ignore_ascii_case(&spec.field)
+                && other.spec.hosts().iter().any(|host| hosts.contains(host))
+        };
+        if added.iter().any(|other| same_field(&other)) {
+            return Err(refuse(
+                spec,
+                origin,
+                &format!("another one has the same field '{}' of its requests", spec.field),
+            ));
+        }
+        let variables = spec.variables();
+        let held =
+            |other: &Added| other.spec.variables().into_iter().find(|name| variables.contains(name)).map(str::to_owned);
+        if let Some(name) = added.iter().find_map(held) {
+            let error = refuse(spec, origin, &format!("another one has its placeholder in the variable '{name}'"));
+            return Err(error.hint("'as=NAME' names another variable"));
+        }
+        let placeholder = placeholder().map_err(|error| refuse(spec, origin, &describe(&error)))?;
+        added.push(Added { spec: spec.clone(), origin: origin.clone(), placeholder });
+    }
+    Ok(added)
+}
+
+/// Text that nobody can guess, and that is found in nothing else.
+fn placeholder() -> std::io::Result<String> {
+    let mut bytes = [0; 24];
+    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(bytes.iter().fold("oa_cred_".to_owned(), |text, byte| text + &format!("{byte:02x}")))
+}
+
+/// Where the file with certificates lies inside: in a directory that ends with the run.
+pub(super) fn place_for_trust(view: &View, scratch: Option<&Scratch>) -> Result<PathBuf> {
+    const NAME: &str = ".sandbox-run-ca.pem";
+    if let Some(scratch) = scratch {
+        return Ok(scratch.tmp().join(NAME));
+    }
+    let private = |place: &&Path| matches!(view.decides(place), Some((at, view::Rule::Own(_))) if at == *place);
+    let place = [Path::new("/tmp"), Path::new("/dev/shm")].into_iter().find(private);
+    place.map(|place| place.join(NAME)).ok_or_else(|| {
+        let text =
+            "cannot look into connections: /tmp and /dev/shm are the host's, and certificates need a private place";
+        Error::text(Kind::Policy, text)
+    })
 }
 
 fn socket_at(path: &Path, host: &Host) -> Result<PathBuf> {

@@ -13,7 +13,7 @@ pub mod units;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use env::{EnvEntry, EnvPolicy};
@@ -24,6 +24,7 @@ pub use limits::Limits;
 pub use protection::Protection;
 
 use crate::backend::Backend;
+use crate::egress::credentials::{Source, Spec};
 use crate::egress::rules::Rule;
 
 /// Where a setting came from, for messages: a person looks for the words that were typed.
@@ -71,11 +72,22 @@ pub struct HostRule {
     pub origin: Origin,
 }
 
+/// A secret that the proxy adds to requests, and who wants it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Credential {
+    /// Where it is and what it is for.
+    pub spec: Spec,
+    /// Where that came from.
+    pub origin: Origin,
+}
+
 /// Ways out of a network that is off. The default is none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Egress {
     /// Which requests a proxy of our own passes on.
     pub hosts: Vec<HostRule>,
+    /// What it adds to them.
+    pub credentials: Vec<Credential>,
     /// The socket of a proxy that somebody else runs.
     pub socket: Option<PathBuf>,
     /// The port inside by which that one is reached.
@@ -86,8 +98,16 @@ impl Egress {
     /// Whether there is none.
     #[must_use]
     pub fn is_none(&self) -> bool {
-        let Self { hosts, socket, port } = self;
-        hosts.is_empty() && socket.is_none() && port.is_none()
+        let Self { hosts, credentials, socket, port } = self;
+        hosts.is_empty() && credentials.is_empty() && socket.is_none() && port.is_none()
+    }
+
+    /// The files that hold secrets, as they were written, and who wants them.
+    pub fn secret_files(&self) -> impl Iterator<Item = (&Path, &Origin)> {
+        self.credentials.iter().filter_map(|Credential { spec, origin }| match &spec.source {
+            Source::File(path) => Some((path.as_path(), origin)),
+            Source::Env(_) | Source::Command(_) => None,
+        })
     }
 }
 

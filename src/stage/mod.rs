@@ -40,6 +40,7 @@ pub mod planted;
 pub mod private;
 pub mod rlimits;
 pub mod scratch;
+pub mod secrets;
 pub mod strace;
 pub mod strays;
 pub mod supervise;

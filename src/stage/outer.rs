@@ -26,6 +26,7 @@ use super::output::{Output, Wish};
 use super::private::Private;
 use super::rlimits::Rlimits;
 use super::scratch;
+use super::secrets::Secrets;
 use super::strace::Strace;
 use super::supervise::{self, Messages, Purpose, Started};
 use super::terminal::Terminal;
@@ -57,12 +58,23 @@ pub fn settle() -> io::Result<()> {
 /// What to do with a launch.
 #[derive(Clone, Copy, Debug)]
 pub enum Mode<'a> {
-    /// Start the target, treat its output so, and add lines about requests to a file.
-    Run(Wish, Option<&'a File>),
+    /// Start the target.
+    Run(Run<'a>),
     /// Build everything and start nothing.
     Rehearse,
     /// Do everything as for the target, and try these in its place; not empty.
     Try(&'a [Trial]),
+}
+
+/// What belongs to a run of the target alone.
+#[derive(Clone, Copy, Debug)]
+pub struct Run<'a> {
+    /// How its output is treated.
+    pub wish: Wish,
+    /// Where lines about its requests go.
+    pub net_log: Option<&'a File>,
+    /// What is added to them.
+    pub secrets: &'a Secrets,
 }
 
 /// Carries `launch` out and waits for the end.
@@ -120,7 +132,7 @@ fn start(
     let (outer, inner) = control::pair()?;
     let mut streams = Streams::duplicate(host)?;
     let output = match mode {
-        Mode::Run(wish, _) => Output::install(plan, wish, &mut streams.0)?,
+        Mode::Run(Run { wish, .. }) => Output::install(plan, wish, &mut streams.0)?,
         Mode::Rehearse | Mode::Try(_) => None,
     };
     let (purpose, trials) = match mode {
@@ -143,7 +155,9 @@ fn start(
     let left = Listener::start(plan)?;
     let (isolation, confine) = walls(plan, launch)?;
     let way_out = match mode {
-        Mode::Run(_, log) => Outside::start(plan, log).map_err(|error| Reason::of("start the proxy", &error))?,
+        Mode::Run(Run { net_log, secrets, .. }) => {
+            Outside::start(plan, secrets, net_log).map_err(|error| Reason::of("start the proxy", &error))?
+        }
         Mode::Rehearse | Mode::Try(_) => None,
     };
     let header = Header {

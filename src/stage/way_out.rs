@@ -4,22 +4,26 @@
 //! stays in the network of the sandbox, and no byte takes another way; for somebody else's a process inside carries bytes.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Write};
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
 
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 
+use super::secrets::Secrets;
+
 use crate::egress::log::Sums;
 use crate::plan::Plan;
-use crate::plan::way_out::To;
+use crate::plan::way_out::{Filter, To};
 use crate::sys;
 
 /// What the inner stage has to do.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Wanted {
     /// The port to listen on.
     port: u16,
@@ -27,6 +31,8 @@ pub struct Wanted {
     channel: Option<RawFd>,
     /// The socket to carry bytes to.
     socket: Option<RawFd>,
+    /// Where to put what comes back by that channel: certificates to trust.
+    trust: Option<PathBuf>,
 }
 
 /// A way out, on the host.
@@ -36,20 +42,21 @@ pub struct Outside {
     file: OwnedFd,
     port: u16,
     proxy: Option<Proxy>,
+    trust: Option<PathBuf>,
 }
 
 impl Outside {
-    /// Starts what the plan asks for, with lines about requests to `log`.
-    pub fn start(plan: &Plan, log: Option<&File>) -> io::Result<Option<Self>> {
+    /// Starts what the plan asks for, with `secrets` for requests and lines about these to `log`.
+    pub fn start(plan: &Plan, secrets: &Secrets, log: Option<&File>) -> io::Result<Option<Self>> {
         let Some(way) = &plan.way_out else { return Ok(None) };
         let (file, proxy) = match &way.to {
             To::Socket(path) => (hold_socket(path)?, None),
-            To::Proxy(rules) => {
+            To::Proxy(filter) => {
                 let (hearing, inside) = sys::channel::pair()?;
-                (inside, Some(Proxy::start(rules, &hearing, log)?))
+                (inside, Some(Proxy::start(&Service { filter, secrets, log, trust: way.trust.is_some() }, &hearing)?))
             }
         };
-        Ok(Some(Self { file, port: way.port, proxy }))
+        Ok(Some(Self { file, port: way.port, proxy, trust: way.trust.clone() }))
     }
 
     /// What the inner stage is told.
@@ -57,7 +64,7 @@ impl Outside {
     pub fn wanted(&self) -> Wanted {
         let number = self.file.as_raw_fd();
         let (channel, socket) = if self.proxy.is_some() { (Some(number), None) } else { (None, Some(number)) };
-        Wanted { port: self.port, channel, socket }
+        Wanted { port: self.port, channel, socket, trust: self.trust.clone() }
     }
 
     /// What goes inside, and what stays.
@@ -78,6 +85,15 @@ fn hold_socket(_: &std::path::Path) -> io::Result<OwnedFd> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
+/// What a proxy is to do.
+struct Service<'a> {
+    filter: &'a Filter,
+    secrets: &'a Secrets,
+    log: Option<&'a File>,
+    /// Whether somebody inside waits for certificates.
+    trust: bool,
+}
+
 /// A proxy of our own, seen from the process that started it. Ended when it is dropped.
 #[derive(Debug)]
 pub struct Proxy {
@@ -88,10 +104,10 @@ pub struct Proxy {
 
 impl Proxy {
     #[cfg(all(target_os = "linux", feature = "proxy"))]
-    fn start(rules: &crate::egress::rules::Rules, hearing: &OwnedFd, log: Option<&File>) -> io::Result<Self> {
+    fn start(service: &Service, hearing: &OwnedFd) -> io::Result<Self> {
         let (control, theirs) = UnixStream::pair()?;
         let pid = sys::process::fork(|| {
-            let _ended = process::serve(rules, hearing, theirs, log);
+            let _ended = process::serve(service, hearing, theirs);
             sys::process::exit_now(0)
         })?;
         let handle = sys::pidfd::PidFd::open(pid.as_raw()).inspect_err(|_| {
@@ -101,7 +117,8 @@ impl Proxy {
     }
 
     #[cfg(not(all(target_os = "linux", feature = "proxy")))]
-    fn start(_: &crate::egress::rules::Rules, _: &OwnedFd, _: Option<&File>) -> io::Result<Self> {
+    fn start(service: &Service, _: &OwnedFd) -> io::Result<Self> {
+        let Service { filter: _, secrets: _, log: _, trust: _ } = service;
         Err(io::ErrorKind::Unsupported.into())
     }
 
@@ -136,10 +153,20 @@ pub fn open(wanted: &Wanted) -> io::Result<()> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, wanted.port))?;
     let adopt = |number: Option<RawFd>| number.and_then(sys::fd::adopt);
     if let Some(channel) = adopt(wanted.channel) {
-        return sys::channel::send(channel.as_fd(), b"l", Some(listener.as_fd()), true);
+        sys::channel::send(channel.as_fd(), b"l", Some(listener.as_fd()), true)?;
+        return wanted.trust.as_deref().map_or(Ok(()), |place| take_certificates(&channel, place));
     }
     let socket = adopt(wanted.socket).ok_or_else(|| io::Error::from_raw_os_error(libc::EBADF))?;
     carry(&listener, &socket)
+}
+
+/// Puts what the proxy says is to be trusted where programs look for it.
+fn take_certificates(channel: &OwnedFd, place: &Path) -> io::Result<()> {
+    let file = sys::channel::receive(channel.as_fd(), &mut [0])?.descriptor;
+    // Without one it has ended, and why is not known here.
+    let text = sys::fd::read_whole(file.ok_or_else(|| io::Error::from_raw_os_error(libc::EPIPE))?.as_fd())?;
+    let mut file = File::options().write(true).create_new(true).mode(0o444).open(place)?;
+    file.write_all(&text)
 }
 
 /// Starts a process that carries bytes. It ends with process 1, and the target can neither trace it nor see its memory.
@@ -187,37 +214,38 @@ mod process {
 
     use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
+    use super::{Secrets, Service};
     use crate::egress::address::System;
     use crate::egress::log::NetLog;
-    use crate::egress::proxy::{Limits, Listener, Proxy, serve as serve_proxy};
-    use crate::egress::rules::{DEFAULT_PORTS, Rules};
+    use crate::egress::proxy::{Inspection, Limits, Listener, Proxy, serve as serve_proxy};
+    use crate::egress::rules::DEFAULT_PORTS;
     use crate::sys::landlock::Wall;
     use crate::{seccomp, sys};
 
     /// In a process of its own: waits for the listener, serves until the run is over, and says what was counted.
-    pub(super) fn serve(
-        rules: &Rules,
-        hearing: &OwnedFd,
-        mut control: UnixStream,
-        log: Option<&File>,
-    ) -> io::Result<()> {
+    pub(super) fn serve(service: &Service, hearing: &OwnedFd, mut control: UnixStream) -> io::Result<()> {
+        let Service { filter, secrets, log, trust } = service;
         let log = log.map(File::try_clone).transpose()?;
         let keep = [Some(hearing.as_raw_fd()), Some(control.as_raw_fd()), log.as_ref().map(AsRawFd::as_raw_fd)];
         super::alone(&keep.into_iter().flatten().collect::<Vec<_>>())?;
+        let (inspection, certificates) = inspection(*trust, secrets)?.unzip();
         confine()?;
         let (stop, stopped) = UnixStream::pair()?;
         let proxy = Arc::new(Proxy {
-            rules: rules.clone(),
+            rules: filter.rules.clone(),
             limits: Limits::default(),
             resolver: Box::new(System),
             log: NetLog::new(log),
-            inspection: None,
+            inspection,
             token: None,
             web: DEFAULT_PORTS.to_vec(),
             own: Vec::new(),
             stop: stopped.into(),
         });
         if let Some(listener) = listener(hearing, &control)? {
+            if let Some(certificates) = certificates {
+                sys::channel::send(hearing.as_fd(), b"c", Some(certificates.as_fd()), true)?;
+            }
             let serving = Arc::clone(&proxy);
             let served = std::thread::spawn(move || serve_proxy(&serving, &Listener::Tcp(listener)));
             wait(&[control.as_fd()]);
@@ -226,6 +254,24 @@ mod process {
             let _ended = served.join();
         }
         control.write_all(&serde_json::to_vec(&proxy.log.sums())?)
+    }
+
+    /// What it takes to look into connections, and all that the target is to trust then, in a file that nobody can change.
+    #[cfg(feature = "intercept")]
+    fn inspection(wanted: bool, secrets: &Secrets) -> io::Result<Option<(Inspection, OwnedFd)>> {
+        use crate::egress::intercept::{Interception, Roots};
+        if !wanted {
+            return Ok(None);
+        }
+        let interception = Interception::new(&Roots::of_system()).map_err(io::Error::other)?;
+        let certificates = sys::fd::sealed(c"certificates", interception.bundle().as_bytes())?;
+        Ok(Some((Inspection { interception, credentials: secrets.credentials() }, certificates)))
+    }
+
+    #[cfg(not(feature = "intercept"))]
+    #[allow(clippy::unnecessary_wraps, reason = "the same as with the feature")]
+    fn inspection(_: bool, _: &Secrets) -> io::Result<Option<(Inspection, OwnedFd)>> {
+        Ok(None)
     }
 
     /// It reads what a target wrote: nothing on this host is to be written, started or traced for that.

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf, Prefix};
 
+use crate::egress::credentials::Source;
 use crate::error::{Error, Kind, Result};
 use crate::host::Host;
 use crate::plan::env::windows::is_absolute;
@@ -65,6 +66,11 @@ pub fn absolute(policy: &Policy, host: &Host) -> Result<Policy> {
     let rules = rules.chain(&mut policy.allow_sockets).chain(&mut policy.deny_sockets);
     for path in paths.chain(rules.map(|rule| &mut rule.path)) {
         *path = expand(path, host, Some(&base))?;
+    }
+    for credential in &mut policy.egress.credentials {
+        if let Source::File(path) = &credential.spec.source {
+            credential.spec = credential.spec.with_file(expand(path, host, Some(&base))?);
+        }
     }
     Ok(policy)
 }

@@ -128,6 +128,10 @@ fn unknown_here(policy: &Policy) -> Result<()> {
     if policy.new_session == NewSession::Always {
         return refuse("give a session of its own", origin("new_session"), "this system has none");
     }
+    if let Some(credential) = policy.egress.credentials.first() {
+        let what = format!("use the credential for '{}'", credential.spec.host);
+        return refuse(&what, &credential.origin, "nobody adds it to requests here");
+    }
     if policy.limits.core.is_some() {
         return refuse("limit core files", origin("core"), "this system has none");
     }

@@ -79,6 +79,12 @@ const OPTIONS: &[(&str, &[&str], &str, &str)] = &[
     ("--tmp-size SIZE", &["--tmp-size", "64M"], "tmp_size", r#""64M""#),
     ("--net off|host", &["--net", "host"], "allow_network", "true"),
     ("--allow-host RULE", &["--allow-host", "ok.test"], "allow_hosts", r#"["ok.test"]"#),
+    (
+        "--credential SPEC",
+        &["--credential", "type=https_bearer,host=ok.test,env=T"],
+        "credentials",
+        r#"["type=https_bearer,host=ok.test,env=T"]"#,
+    ),
     ("--egress-socket PATH", &["--egress-socket", "/nope"], "egress_socket_path", r#""/nope""#),
     ("--egress-port N", &["--egress-port", "8080"], "egress_relay_port", "8080"),
     ("--deny-socket PATH", &["--deny-socket", "/nope"], "deny_unix_socket_paths", r#"["/nope"]"#),
@@ -347,6 +353,9 @@ fn property(field: &Field) -> Value {
         Kind::Path => text(),
         Kind::Image => json!({ "type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._/:@+-]*$" }),
         Kind::Paths => list(text()),
+        Kind::Credentials => {
+            list(json!({ "type": "string", "pattern": "^[a-z]+=[^,\\u0000]+(,[a-z]+=[^,\\u0000]+)*$" }))
+        }
         Kind::HostRules => list(json!({ "type": "string", "pattern": "^!?([*A-Za-z,]+[ \\t]+)?[^ \\t\\u0000@?#]+$" })),
         Kind::Profiles => list(json!({ "type": "string", "pattern": "^[a-z0-9][a-z0-9._-]*$" })),
         Kind::VariableNames => list(json!({ "type": "string", "pattern": format!("^{name}$"), "not": internal })),

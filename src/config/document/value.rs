@@ -15,6 +15,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visi
 
 use super::BASE64;
 use crate::backend::Backend;
+use crate::egress::credentials::{Source, Spec};
 use crate::egress::rules::Rule;
 use crate::log;
 use crate::policy::env::{EnvName, EnvRule, os_string};
@@ -90,6 +91,24 @@ impl Word for Rule {
 
     fn read(text: &[u8]) -> Result<Self, String> {
         Self::parse(unicode(text)?).map_err(|bad| bad.with_meant())
+    }
+}
+
+impl Word for Spec {
+    const ONE: &'static str = "words about a credential";
+    const MANY: &'static str = "a list of credentials";
+
+    fn read(text: &[u8]) -> Result<Self, String> {
+        let text = unicode(text)?;
+        let spec = Self::parse(text).map_err(|reason| format!("{} {reason}", quoted(text)))?;
+        // It is started outside: a file that came with a repository must not decide what that is.
+        if matches!(spec.source, Source::Command(_)) {
+            return Err(format!(
+                "{} has a 'command', which only --credential on the command line may have",
+                quoted(text)
+            ));
+        }
+        Ok(spec)
     }
 }
 

@@ -27,6 +27,8 @@ pub enum Kind {
     Paths,
     /// A list of rules about hosts.
     HostRules,
+    /// A list of words about secrets.
+    Credentials,
     /// The number of a port.
     Port,
     /// A list of names of profiles.
@@ -66,6 +68,7 @@ impl Kind {
             Self::Image => "name of an image",
             Self::Paths => "list of paths",
             Self::HostRules => "list of rules",
+            Self::Credentials => "list of strings",
             Self::Port => "integer from 1 to 65535",
             Self::Profiles | Self::VariableNames => "list of names",
             Self::HiddenNames => "list of names that begin with a dot",
@@ -96,6 +99,7 @@ impl Kind {
             | Self::Image
             | Self::Paths
             | Self::HostRules
+            | Self::Credentials
             | Self::Port
             | Self::Profiles
             | Self::VariableNames

@@ -17,7 +17,7 @@ const FOUND: &str = "ends the processes that can be found.";
 const PER_PROCESS: &str = "sets the resource limit of each process.";
 
 /// Every key, in the order in which documents are written.
-pub const FIELDS: [Field; 43] = [
+pub const FIELDS: [Field; 44] = [
     Field {
         key: "extends",
         kind: Kind::Profiles,
@@ -331,6 +331,19 @@ pub const FIELDS: [Field; 43] = [
         seatbelt: "refused, unless allow_gaps has network; then nothing is reached.",
         none: "refused, unless allow_gaps has network; then without effect.",
         guesses: &["allow_host", "hosts", "allowed_hosts", "allowed_domains", "egress", "egress_rules", "domains"],
+    },
+    Field {
+        key: "credentials",
+        kind: Kind::Credentials,
+        default: "none",
+        unit: "",
+        about: "Secrets that the proxy of allow_hosts adds to requests, as with --credential, while the command has placeholders \
+            for them. Their source is a variable or a file, which is masked; one with 'command' can only be typed.",
+        bwrap: "looks into connections to their hosts and adds them there.",
+        landlock: "refused.",
+        seatbelt: "refused.",
+        none: "refused.",
+        guesses: &["credential", "secrets", "credential_proxy", "tokens"],
     },
     Field {
         key: "egress_socket_path",

@@ -132,7 +132,7 @@ impl<'a> Conversation<'a> {
     /// Asks the rules about a connection into which nobody looks, and makes it.
     fn open_tunnel(&mut self, host: &Host, port: u16) -> Result<(Socket, Look), Refused> {
         let (rule, look) = match self.proxy.rules.decide(host, port, None) {
-            Verdict::Allowed(rule) if self.proxy.has_credential_for(host) => (rule, Look::Rather),
+            Verdict::Allowed(rule) if self.proxy.has_credentials() => (rule, Look::Rather),
             Verdict::Allowed(rule) => (rule, Look::No),
             Verdict::Inspect(rule) if self.proxy.inspection.is_some() => (rule, Look::Only),
             Verdict::Inspect(rule) => return Err(Refused::opaque(rule, host, port)),

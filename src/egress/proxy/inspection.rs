@@ -12,7 +12,7 @@ pub struct Inspection {
     /// Who speaks for all hosts inside.
     pub interception: super::super::intercept::Interception,
     /// What is added to requests.
-    pub credentials: Vec<super::super::credentials::Credential>,
+    pub credentials: Vec<super::super::secrets::Credential>,
 }
 
 /// What looking into TLS takes, and cannot be had here.
@@ -23,7 +23,7 @@ pub enum Inspection {}
 #[cfg(not(feature = "intercept"))]
 #[allow(clippy::unused_self, clippy::unnecessary_wraps, reason = "the same as with the feature")]
 impl Proxy {
-    pub(super) fn has_credential_for(&self, _: &Host) -> bool {
+    pub(super) fn has_credentials(&self) -> bool {
         self.inspection.is_some()
     }
 
@@ -54,11 +54,11 @@ mod tls {
     use nix::poll::PollFlags;
     use rustls::{ConnectionCommon, SideData, StreamOwned};
 
-    use super::super::super::credentials;
     use super::super::super::head::{Head, Place, Target};
     use super::super::super::host::Host;
     use super::super::super::log::Kind;
     use super::super::super::rules::Inside;
+    use super::super::super::secrets;
     use super::super::Proxy;
     use super::super::conversation::{Conversation, Left, Stop};
     use super::super::refused::Refused;
@@ -66,15 +66,15 @@ mod tls {
     use super::Inspection;
 
     impl Proxy {
-        /// Whether there is a secret for `host`, which only somebody who looks inside can add.
-        pub(in super::super) fn has_credential_for(&self, host: &Host) -> bool {
-            self.inspection.iter().flat_map(|inspection| &inspection.credentials).any(|one| one.is_for(host))
+        /// Whether there are secrets. Only somebody who looks inside can add one, or see that a placeholder goes elsewhere.
+        pub(in super::super) fn has_credentials(&self) -> bool {
+            self.inspection.iter().any(|inspection| !inspection.credentials.is_empty())
         }
 
         /// Puts secrets where they belong, or refuses what would carry a placeholder elsewhere.
         pub(in super::super) fn swap(&self, head: &mut Head, verified: bool) -> Result<(), Refused> {
             let Some(Inspection { credentials, .. }) = &self.inspection else { return Ok(()) };
-            credentials::swap(credentials, head, verified).map_err(|_| Refused {
+            secrets::swap(credentials, head, verified).map_err(|_| Refused {
                 code: "credential",
                 text: format!(
                     "the request to '{}:{}' holds a placeholder that stands for nothing there",
@@ -86,7 +86,7 @@ mod tls {
 
         /// Whether a field of an answer tells a secret.
         pub(in super::super) fn echoes(&self, value: &[u8]) -> bool {
-            self.inspection.as_ref().is_some_and(|inspection| credentials::echoes(&inspection.credentials, value))
+            self.inspection.as_ref().is_some_and(|inspection| secrets::echoes(&inspection.credentials, value))
         }
     }
 

@@ -37,6 +37,14 @@ impl Builder<'_> {
         for rule in &policy.files.masks {
             self.hide(rule, Rule::Mask)?;
         }
+        for (path, origin) in policy.egress.secret_files() {
+            // A pipe is read once, by us.
+            let full = expand(path, self.host, Some(self.workdir))?;
+            if std::fs::metadata(&full).is_ok_and(|found| !found.is_file()) {
+                continue;
+            }
+            self.hide(&PathRule { path: path.to_owned(), origin: origin.clone() }, Rule::Mask)?;
+        }
         for rule in &policy.deny_sockets {
             self.hide(rule, Rule::DenySocket)?;
         }

@@ -53,6 +53,7 @@ impl Case {
             keep_jobserver: self.keep_jobserver,
             network_host: self.network_host,
             proxy: None,
+            placeholders: Vec::new(),
             pwd: Path::new("/w"),
             home: self.home.map(Path::new),
             tmp: self.tmp.map(Path::new),

@@ -5,8 +5,9 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, Serve
 use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection, StreamOwned};
 
 use super::*;
-use crate::egress::credentials::{Credential, Spec};
+use crate::egress::credentials::Spec;
 use crate::egress::intercept::{Interception, Roots};
+use crate::egress::secrets::Credential;
 
 /// An authority of the test, and what it trusts.
 struct Authority {
@@ -64,7 +65,7 @@ fn inspection(authority: &Authority, credentials: &[(&str, &str)]) -> Inspection
     let mut roots = Roots::default();
     roots.add(authority.certificate.clone());
     let credential = |(index, (spec, secret)): (usize, &(&str, &str))| {
-        Credential::new(&Spec::parse(spec).unwrap(), secret.as_bytes(), &[index as u8; 24]).unwrap()
+        Credential::new(&Spec::parse(spec).unwrap(), secret.as_bytes(), &format!("oa_cred_{index:048}")).unwrap()
     };
     Inspection {
         interception: Interception::new(&roots).unwrap(),
