@@ -9,6 +9,8 @@ mod credentials;
 mod inside;
 #[cfg(feature = "intercept")]
 mod named;
+#[cfg(feature = "intercept")]
+mod names;
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
