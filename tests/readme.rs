@@ -49,6 +49,11 @@ fn the_examples_of_the_profiles_do_what_they_show() {
 }
 
 #[test]
+fn the_examples_of_the_network_do_what_they_show() {
+    run_examples("docs/network.md");
+}
+
+#[test]
 fn the_examples_of_the_policies_do_what_they_show() {
     run_examples("docs/policy.md");
 }
