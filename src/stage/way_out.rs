@@ -86,6 +86,7 @@ fn hold_socket(_: &std::path::Path) -> io::Result<OwnedFd> {
 }
 
 /// What a proxy is to do.
+#[cfg_attr(not(all(target_os = "linux", feature = "proxy")), allow(dead_code, reason = "there is none to do it"))]
 struct Service<'a> {
     filter: &'a Filter,
     secrets: &'a Secrets,
@@ -117,8 +118,7 @@ impl Proxy {
     }
 
     #[cfg(not(all(target_os = "linux", feature = "proxy")))]
-    fn start(service: &Service, _: &OwnedFd) -> io::Result<Self> {
-        let Service { filter: _, secrets: _, log: _, trust: _ } = service;
+    fn start(_: &Service, _: &OwnedFd) -> io::Result<Self> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
