@@ -292,6 +292,7 @@ fn by_step(step: Step) -> Option<&'static str> {
         }
         Step::View => Some("files were replaced while the sandbox was being built: start again"),
         Step::Incomplete => Some("the program found as bwrap stopped reading its options early"),
+        Step::Trust => Some("they take some hundred kilobytes of the private /tmp (--tmp-size)"),
         Step::WayOut => Some("choose another --egress-port: those below 1024 are not to be had inside"),
         Step::Handle
         | Step::Cover
@@ -332,6 +333,7 @@ fn by_step_in_process(step: Step) -> Option<&'static str> {
         | Step::Layers
         | Step::Scratch
         | Step::WayOut
+        | Step::Trust
         | Step::Limits
         | Step::Writable => None,
     }

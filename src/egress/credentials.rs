@@ -190,8 +190,19 @@ fn is_variable(text: &str) -> bool {
 }
 
 /// Fields that frame a message or name its host.
-const RESERVED: [&str; 8] =
-    ["host", "content-length", "transfer-encoding", "connection", "te", "trailer", "upgrade", "expect"];
+const RESERVED: [&str; 11] = [
+    "proxy-authorization",
+    "proxy-connection",
+    "keep-alive",
+    "host",
+    "content-length",
+    "transfer-encoding",
+    "connection",
+    "te",
+    "trailer",
+    "upgrade",
+    "expect",
+];
 
 fn is_token(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
@@ -220,6 +231,7 @@ mod tests {
             "type=header,host=a.test,env=T",
             "type=header,host=a.test,env=T,name=Host",
             "type=header,host=a.test,env=T,name=a b",
+            "type=header,host=a.test,env=T,name=Proxy-Authorization",
             "type=https_bearer,host=a.test,env=T,name=X",
             "type=https_bearer,host=a.test,env=T,as=",
             "type=https_bearer,host=127.1,env=T",

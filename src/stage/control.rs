@@ -70,10 +70,12 @@ pub enum Step {
     Writable,
     /// Listening on the port of the way out.
     WayOut,
+    /// Taking the certificates that the proxy is trusted by.
+    Trust,
 }
 
 impl Step {
-    const ALL: [Self; 19] = [
+    const ALL: [Self; 20] = [
         Self::Handle,
         Self::NotIsolated,
         Self::Privileges,
@@ -93,6 +95,7 @@ impl Step {
         Self::Children,
         Self::Writable,
         Self::WayOut,
+        Self::Trust,
     ];
 
     /// The step with this number; one that no inner stage sends counts as [`Step::Fork`].
@@ -121,6 +124,7 @@ impl Step {
             Self::Limits => "set the resource limits",
             Self::Layers => "confine the command by Landlock: nested too deeply, 16 layers are the most",
             Self::Scratch => "make private directories",
+            Self::Trust => "put the certificates of the proxy where programs find them",
             Self::WayOut => "listen on the port inside that leads to the proxy",
             Self::Children => {
                 "look after what the command leaves behind: /proc does not tell of the children of a process here"

@@ -180,7 +180,8 @@ fn run(handoff: &Handoff, control: &Inner) -> Result<i32, Failure> {
     let signals = Arrivals::of(WATCHED).at(Step::Signals)?;
     let (outcome, errors) = sys::fd::pipe().at(Step::Fork)?;
     if let Some(wanted) = &header.way_out {
-        way_out::open(wanted).at(Step::WayOut)?;
+        let channel = way_out::open(wanted).at(Step::WayOut)?;
+        channel.map_or(Ok(()), |channel| way_out::trust(wanted, &channel)).at(Step::Trust)?;
     }
     if outer_is_gone(control) {
         return Ok(FAILED);

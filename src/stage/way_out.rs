@@ -9,7 +9,7 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
@@ -148,20 +148,22 @@ impl Drop for Proxy {
     }
 }
 
-/// In the inner stage: listens, and lets whoever is at the other end serve.
-pub fn open(wanted: &Wanted) -> io::Result<()> {
+/// In the inner stage: listens, and lets whoever is at the other end serve. Gives the channel to a proxy of ours.
+pub fn open(wanted: &Wanted) -> io::Result<Option<OwnedFd>> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, wanted.port))?;
     let adopt = |number: Option<RawFd>| number.and_then(sys::fd::adopt);
     if let Some(channel) = adopt(wanted.channel) {
         sys::channel::send(channel.as_fd(), b"l", Some(listener.as_fd()), true)?;
-        return wanted.trust.as_deref().map_or(Ok(()), |place| take_certificates(&channel, place));
+        return Ok(Some(channel));
     }
     let socket = adopt(wanted.socket).ok_or_else(|| io::Error::from_raw_os_error(libc::EBADF))?;
-    carry(&listener, &socket)
+    carry(&listener, &socket)?;
+    Ok(None)
 }
 
 /// Puts what the proxy says is to be trusted where programs look for it.
-fn take_certificates(channel: &OwnedFd, place: &Path) -> io::Result<()> {
+pub fn trust(wanted: &Wanted, channel: &OwnedFd) -> io::Result<()> {
+    let Some(place) = &wanted.trust else { return Ok(()) };
     let file = sys::channel::receive(channel.as_fd(), &mut [0])?.descriptor;
     // Without one it has ended, and why is not known here.
     let text = sys::fd::read_whole(file.ok_or_else(|| io::Error::from_raw_os_error(libc::EPIPE))?.as_fd())?;

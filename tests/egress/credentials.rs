@@ -225,6 +225,15 @@ fn the_authority_is_one_of_the_run_and_its_key_is_nowhere() {
     let url = named.url("a.test");
     let script = format!("{CURL} --cacert {bundle} {url}");
     named.sh(&["--credential", spec, "-r", &bundle], &script).env("TOKEN", SECRET).done().code(60);
+    // Where no room is for it, nothing starts; where /tmp is the host's, it lies elsewhere.
+    named
+        .sh(&["-b", "bwrap", "--credential", spec, "--tmp-size", "4K"], "true")
+        .env("TOKEN", SECRET)
+        .done()
+        .refused(125, &["put the certificates of the proxy where programs find them"])
+        .stderr_has("--tmp-size");
+    let done = named.sh(&["--credential", spec, "-w", "/tmp"], "echo $SSL_CERT_FILE").env("TOKEN", SECRET).done();
+    done.code(0).stdout("/dev/shm/.sandbox-run-ca.pem\n");
     // Whom nobody trusts outside is not trusted inside.
     let stranger = Server::start(&Authority::new(), "a.test");
     let rules = [format!("a.test:{}", stranger.port), format!("127.0.0.1:{}", stranger.port)];

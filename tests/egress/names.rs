@@ -76,14 +76,14 @@ fn a_name_leads_to_no_private_address() {
         ("93.184.215.14", "mixed.test"),
         ("127.0.0.1", "mixed.test"),
     ];
-    let hosts: String = addresses.iter().map(|(address, name)| format!("{address} {name}\n")).collect();
-    named.world.write("hosts", hosts + "127.0.0.1 localhost\n");
-    let mut names: Vec<&str> = addresses.iter().map(|(_, name)| *name).collect();
-    names.dedup();
+    let lines: Vec<_> = addresses.iter().map(|(address, name)| format!("{address} {name}")).collect();
+    named.world.write("hosts", lines.join("\n") + "\n127.0.0.1 localhost\n");
+    let mut asked: Vec<&str> = addresses.iter().map(|(_, name)| *name).collect();
+    asked.dedup();
     // What nobody resolves is denied as well.
-    names.push("nowhere.invalid");
-    let mut all = rules(&names, server.port);
-    assert_eq!(statuses(&named, &all, &names, server.port), vec!["403"; names.len()]);
+    asked.push("nowhere.invalid");
+    let mut all = rules(&asked, server.port);
+    assert_eq!(statuses(&named, &all, &asked, server.port), vec!["403"; asked.len()]);
     assert_eq!(server.heard(), "");
     all.push(format!("127.0.0.1:{}", server.port));
     assert_eq!(statuses(&named, &all, &["loopback.test", "private.test"], server.port), ["200", "403"]);
