@@ -292,7 +292,7 @@ pub(super) const TEXTS: &[Text] = &[
             'type=TYPE,host=HOST,SOURCE' with more pairs if need be. TYPE: https_bearer, https_basic, git_https (Authorization: \
             Bearer, and Basic for a 'user=', otherwise x-access-token), gh_basic (GitHub: its web host and its API) or header \
             (the field 'name='). SOURCE: 'env=NAME' is a variable here, 'file=PATH' a file, which is masked inside, \
-            'command=WORDS' what a shell prints here within 30 s, once, and has to come last. The variable 'as=NAME' (otherwise the \
+            'command=WORDS' what a shell prints here within 30 s, asked once. The variable 'as=NAME' (otherwise the \
             one of 'env=', or GH_TOKEN and GITHUB_TOKEN of gh_basic) has a placeholder inside, another one in each run: the proxy \
             puts the secret in its place in that field of requests to HOST over verified TLS, adds it where a request has no \
             such field, and denies requests that carry the placeholder elsewhere. Repeatable.",

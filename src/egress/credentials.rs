@@ -56,16 +56,16 @@ pub struct Spec {
 const DEFAULT_USER: &str = "x-access-token";
 
 impl Spec {
-    /// Reads comma-separated pairs; the reason stands behind what was written. What a `command` is has commas of its own, so that
-    /// it is the last one.
+    /// Reads comma-separated pairs; the reason stands behind what was written. A `command` ends where
+    /// another pair begins, and has all other commas.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (mut kind, mut host, mut source, mut variable, mut user, mut field) = (None, None, None, None, None, None);
         let mut rest = Some(text);
         while let Some(pairs) = rest {
-            let (pair, behind) = match pairs.split_once(',') {
-                Some((pair, behind)) if !pair.starts_with("command=") => (pair, Some(behind)),
-                _ => (pairs, None),
-            };
+            let mut commas = pairs.match_indices(',').map(|(at, _)| at);
+            let begins = |at: &usize| KEYS.iter().any(|key| is_pair(&pairs[at + 1..], key));
+            let end = if is_pair(pairs, "command") { commas.find(begins) } else { commas.next() };
+            let (pair, behind) = end.map_or((pairs, None), |at| (&pairs[..at], Some(&pairs[at + 1..])));
             rest = behind;
             let (key, value) = pair.split_once('=').ok_or_else(|| format!("has '{pair}', which is no KEY=VALUE"))?;
             if value.is_empty() {
@@ -189,7 +189,15 @@ fn is_variable(text: &str) -> bool {
     crate::policy::env::EnvName::parse(text).is_ok()
 }
 
-/// Fields that frame a message or name its host.
+/// What begins a pair.
+const KEYS: [&str; 8] = ["type", "host", "env", "file", "command", "as", "user", "name"];
+
+/// Whether `text` begins with a pair of `key`.
+fn is_pair(text: &str, key: &str) -> bool {
+    text.strip_prefix(key).is_some_and(|rest| rest.starts_with('='))
+}
+
+/// Fields that frame a message or name its host, and those of a proxy.
 const RESERVED: [&str; 11] = [
     "proxy-authorization",
     "proxy-connection",
@@ -247,8 +255,9 @@ mod tests {
             (spec.host.as_str(), spec.source, spec.variable.as_deref()),
             ("a.test", Source::Command("pass show x=y".into()), Some("TOKEN"))
         );
-        let spec = Spec::parse("type=https_bearer,host=a.test,command=f | cut -d, -f2,env=x").unwrap();
-        assert_eq!(spec.source, Source::Command("f | cut -d, -f2,env=x".into()));
+        let spec = Spec::parse("type=https_bearer,command=f a=b,x=y | cut -d, -f2,host=a.test").unwrap();
+        assert_eq!(spec.source, Source::Command("f a=b,x=y | cut -d, -f2".into()));
+        assert!(Spec::parse("type=https_bearer,host=a.test,command=f -d,env=x").is_err());
     }
 
     #[test]
