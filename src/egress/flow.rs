@@ -5,18 +5,23 @@
 //! one is made known to the other, and the opposite direction goes on.
 
 use std::io;
+use std::net::TcpStream;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, SpliceFFlags, fcntl, splice};
-use nix::sys::socket::{MsgFlags, Shutdown, send, shutdown};
+use nix::sys::socket::{MsgFlags, Shutdown, send, setsockopt, shutdown, sockopt};
 use nix::unistd::{pipe2, read};
 
 /// How much is read at once; one buffer serves all flows of a thread.
 pub const BUFFER: usize = 64 * 1024;
 
-/// How much a pipe holds that spares the copying, where the kernel lets it.
-const PIPE: usize = 512 * 1024;
+/// How much a pipe holds that spares the copying, where the kernel lets it: the most that it lets everybody.
+const PIPE: usize = 1024 * 1024;
+
+/// How much a socket of this host may hold. Left to itself the kernel lets it grow to megabytes, and then each byte has left the
+/// caches of the processor before anybody reads it.
+const NEAR: usize = 256 * 1024;
 
 /// After so many full buffers in a row a flow gets a pipe.
 const BULK: u8 = 8;
@@ -142,6 +147,11 @@ impl Flow {
         Ok(Turn::Again)
     }
 
+    /// The same where something may be ready for it.
+    pub fn turn_if(&mut self, due: bool, source: impl AsFd, goal: impl AsFd, buffer: &mut [u8]) -> Result<Turn, Lost> {
+        if due || self.shut { self.turn(source, goal, buffer) } else { Ok(Turn::Waits) }
+    }
+
     /// Writes what is held; whether nothing is left.
     fn deliver(&mut self, to: BorrowedFd) -> Result<bool, Lost> {
         while self.done < self.rest.len() {
@@ -213,6 +223,15 @@ impl Pipe {
         let (out, into) = pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK).ok()?;
         let size = fcntl(&into, FcntlArg::F_SETPIPE_SZ(i32::try_from(PIPE).ok()?));
         size.is_ok().then_some(Self { out, into, held: 0 })
+    }
+}
+
+/// Keeps little under way in a connection within this host, where distance is no reason for more.
+pub fn keep_near(stream: &TcpStream) {
+    if stream.peer_addr().is_ok_and(|there| there.ip().to_canonical().is_loopback()) {
+        // Slower without, and nothing else.
+        let _limited =
+            setsockopt(stream, sockopt::RcvBuf, &NEAR).and_then(|()| setsockopt(stream, sockopt::SndBuf, &NEAR));
     }
 }
 

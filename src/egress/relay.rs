@@ -15,7 +15,7 @@ use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, socket};
 
-use super::flow::{BUFFER, Flow, Lost, Turn};
+use super::flow::{BUFFER, Flow, Lost, Turn, keep_near};
 
 /// The longest path of a socket.
 pub const PATH_MAX: usize = 107;
@@ -180,6 +180,7 @@ impl Relay<'_> {
     fn join(&mut self, inside: TcpStream, outside: UnixStream) -> io::Result<()> {
         inside.set_nonblocking(true)?;
         inside.set_nodelay(true)?;
+        keep_near(&inside);
         let number = self.free.pop().unwrap_or_else(|| {
             self.pairs.push(None);
             self.pairs.len() - 1

@@ -151,6 +151,8 @@ impl Drop for Proxy {
 /// In the inner stage: listens, and lets whoever is at the other end serve. Gives the channel to a proxy of ours.
 pub fn open(wanted: &Wanted) -> io::Result<Option<OwnedFd>> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, wanted.port))?;
+    // Whoever does not fit into the queue tries again after a second, and the library's queue has 128 places.
+    nix::sys::socket::listen(&listener, nix::sys::socket::Backlog::MAXCONN)?;
     let adopt = |number: Option<RawFd>| number.and_then(sys::fd::adopt);
     if let Some(channel) = adopt(wanted.channel) {
         sys::channel::send(channel.as_fd(), b"l", Some(listener.as_fd()), true)?;

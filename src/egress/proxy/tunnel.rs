@@ -107,9 +107,11 @@ impl Conversation<'_> {
         let mut down = Flow::new(Vec::new());
         let mut buffer = vec![0; BUFFER];
         let mut end = self.idle_end();
+        // A direction for which nothing is ready is not tried: in a transfer that is one of two.
+        let mut due = (true, true);
         loop {
             let moved = (up.moved(), down.moved());
-            let there = match up.turn(&self.client, server, &mut buffer) {
+            let there = match up.turn_if(due.0, &self.client, server, &mut buffer) {
                 Err(Lost::Goal(_)) => {
                     // An answer may be on its way, from somebody who wanted to hear no more.
                     up.cut();
@@ -118,7 +120,7 @@ impl Conversation<'_> {
                 Err(Lost::Source(_)) => break,
                 Ok(turn) => turn,
             };
-            let back = match down.turn(server, &self.client, &mut buffer) {
+            let back = match down.turn_if(due.1, server, &self.client, &mut buffer) {
                 Err(Lost::Source(_)) => {
                     down.end();
                     Turn::Again
@@ -141,12 +143,13 @@ impl Conversation<'_> {
                 {
                     break;
                 }
+                due = (true, true);
                 continue;
             }
             let ends = [self.wanted(&self.client, &up, &down), self.wanted(server, &down, &up)];
             match self.clock.wait(&ends, Some(end)) {
                 Ok(ready) if gone(ready[0], ends[0].1) || gone(ready[1], ends[1].1) => break,
-                Ok(_) => {}
+                Ok([client, server]) => due = (is_due(client, server), is_due(server, client)),
                 Err(error) => {
                     if error.kind() == io::ErrorKind::TimedOut {
                         self.entry.reason = Some("idle".to_owned());
@@ -168,6 +171,11 @@ impl Conversation<'_> {
         let watched = !flags.is_empty() || reads.is_over();
         (if watched { socket.as_fd() } else { self.clock.nothing() }, flags)
     }
+}
+
+/// Whether something may move from `source` to `goal`.
+fn is_due(source: PollFlags, goal: PollFlags) -> bool {
+    !source.difference(PollFlags::POLLOUT).is_empty() || !goal.difference(PollFlags::POLLIN).is_empty()
 }
 
 /// Whether a socket is closed in both directions, with nothing more to be read from it and nothing to be written to it.

@@ -10,6 +10,8 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{MsgFlags, Shutdown, send, shutdown};
 
+use super::super::flow::keep_near;
+
 /// Something that bytes are read from and written to without waiting, and a descriptor to wait for.
 pub(super) trait Wire: Read + Write {
     /// What becomes ready.
@@ -48,6 +50,7 @@ impl Socket {
     pub(super) fn from_tcp(stream: TcpStream) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
         stream.set_nodelay(true)?;
+        keep_near(&stream);
         Ok(Self(stream.into()))
     }
 }
@@ -117,11 +120,12 @@ impl<'a> Clock<'a> {
         polled.push(PollFd::new(self.stop, PollFlags::POLLIN));
         loop {
             let timeout = match end {
-                // A millisecond more, so that the end has come when the time is over.
-                Some(end) => {
-                    PollTimeout::try_from(end.saturating_duration_since(Instant::now()) + Duration::from_millis(1))
-                        .unwrap_or(PollTimeout::MAX)
-                }
+                Some(end) => match end.saturating_duration_since(Instant::now()) {
+                    // Whoever only looks must not wait: that millisecond would be what a busy connection is made of.
+                    Duration::ZERO => PollTimeout::ZERO,
+                    // A millisecond more, so that the end has come when the time is over.
+                    left => PollTimeout::try_from(left + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX),
+                },
                 None => PollTimeout::NONE,
             };
             match poll(&mut polled, timeout) {
