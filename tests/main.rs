@@ -15,6 +15,7 @@ mod budget;
 mod bystanders;
 mod cgroup;
 mod check;
+mod clients;
 mod closed;
 mod container_argv;
 mod containers;
