@@ -1,6 +1,6 @@
 //! Cost of the way out: a client in a sandbox against the same client on the host, in turn and in one run.
 //!
-//! `cargo bench --bench egress [-- MIB]`; `SANDBOX_RUN_BIN` names another build of the program. This program is client, server
+//! `cargo bench --bench egress [-- MIB]`, 1 for a round that only shows that it works; `SANDBOX_RUN_BIN` names another build of the program. This program is client, server
 //! and measure; what is measured are real runs of `sandbox-run`. Absolute numbers are the machine's, ratios are ours.
 
 #![allow(clippy::disallowed_methods, clippy::print_stdout, clippy::expect_used, clippy::cast_precision_loss)]
@@ -23,7 +23,6 @@ use sandbox_run::egress::rules::{Rule, Rules};
 
 /// Each is tried so often, in turn, so that what else this machine does is shared.
 const TURNS: usize = 5;
-const CONNECTIONS: usize = 1000;
 
 fn main() {
     raise_open_files();
@@ -38,7 +37,8 @@ fn main() {
     let top = tempfile::tempdir_in("/var/tmp").expect("temporary directory");
     let here = top.path().join("here");
     std::fs::create_dir(&here).expect("directory");
-    let place = Place { program, here, ways: ways(top.path()) };
+    let (turns, connections, starts) = if mib == 1 { (1, 50, 1) } else { (TURNS, 1000, 100) };
+    let place = Place { program, here, ways: ways(top.path()), turns };
     for order in ["down", "up"] {
         let rates = place.each(|way| mib as f64 / place.measure(way, &[order, &mib.to_string()])[0], f64::max);
         let told = |rate: f64| format!("{rate:.0} MiB/s, {:.0} %", 100.0 * rate / rates[0]);
@@ -48,7 +48,7 @@ fn main() {
     let mut number = 0;
     let slowest = place.each(
         |way| {
-            let times = place.measure(way, &["small", &CONNECTIONS.to_string()]);
+            let times = place.measure(way, &["small", &connections.to_string()]);
             let median = &mut medians[number % place.ways.len()];
             *median = median.min(times[0]);
             number += 1;
@@ -62,12 +62,12 @@ fn main() {
         .map(|(median, slow)| format!("median {:.2} ms, p99 {:.2} ms", median * 1e3, slow * 1e3))
         .collect();
     place.say("connection and echo", &told);
-    let many = place.each(|way| place.measure(way, &["many", &CONNECTIONS.to_string()])[0], f64::min);
+    let many = place.each(|way| place.measure(way, &["many", &connections.to_string()])[0], f64::min);
     place.say(
-        &format!("{CONNECTIONS} connections at once"),
+        &format!("{connections} connections at once"),
         &many.iter().map(|time| format!("{:.0} ms", time * 1e3)).collect::<Vec<_>>(),
     );
-    place.starts(100);
+    place.starts(starts);
 }
 
 /// How a client gets to the server.
@@ -83,13 +83,14 @@ struct Place {
     program: PathBuf,
     here: PathBuf,
     ways: Vec<Way>,
+    turns: usize,
 }
 
 impl Place {
     /// The best of some turns for each way.
     fn each(&self, mut measure: impl FnMut(&Way) -> f64, better: fn(f64, f64) -> f64) -> Vec<f64> {
         let mut best = vec![f64::NAN; self.ways.len()];
-        for _ in 0..TURNS {
+        for _ in 0..self.turns {
             for (way, best) in self.ways.iter().zip(&mut best) {
                 *best = better(*best, measure(way));
             }

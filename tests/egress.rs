@@ -318,6 +318,17 @@ fn bytes_are_carried_to_the_proxy_of_somebody_else() {
 }
 
 #[test]
+fn a_crowd_waits_for_who_is_slow() {
+    let world = World::apart();
+    let socket = world.path("s");
+    // Nobody accepts. Without places inside a connection would try again each second, and never succeed.
+    let _listener = UnixListener::bind(&socket).unwrap();
+    let crowd = "import socket\nprint(len([socket.create_connection(('127.0.0.1', 8642), 20) for _ in range(600)]))";
+    let options = ["--egress-socket", socket.to_str().unwrap(), "--egress-port", "8642"];
+    world.run(options.iter().chain(&["--", "python3", "-c", crowd])).done().is(0, "600\n", "");
+}
+
+#[test]
 fn the_relay_is_out_of_reach_of_the_command() {
     let world = World::apart();
     let socket = world.path("s");

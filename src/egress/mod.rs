@@ -35,7 +35,7 @@ pub mod secrets;
 #[cfg(feature = "proxy")]
 pub mod socks;
 
-/// Lets this process have as many descriptors as it may: connections take two each, and busy ones six.
+/// Lets this process have as many descriptors as it may: connections take two each.
 #[cfg(unix)]
 pub fn raise_open_files() {
     use nix::sys::resource::{Resource, getrlimit, setrlimit};

@@ -199,7 +199,7 @@ fn alone(keep: &[RawFd]) -> io::Result<()> {
     sys::process::hide()?;
     // Ctrl-C is for the target, which may still want to say goodbye to somebody.
     nix::unistd::setsid()?;
-    // Splicing to a socket that nobody reads says so by a signal.
+    // A log may be a pipe that nobody reads any more.
     sys::signals::ignore(Signal::SIGPIPE)?;
     sys::fd::silence(&[0, 1, 2])?;
     sys::fd::close_others(keep)?;

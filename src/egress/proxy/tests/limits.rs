@@ -138,3 +138,23 @@ fn the_socket_of_a_proxy_is_all_that_a_relay_needs() {
         relay.join().unwrap().unwrap();
     });
 }
+
+/// A busy tunnel looks between two pieces whether the run is over: a look that waits is what it then consists of.
+#[test]
+fn a_look_does_not_wait() {
+    use nix::sys::resource::{UsageWho, getrusage};
+    const LOOKS: i64 = 200;
+    let (_stop, stopped) = UnixStream::pair().unwrap();
+    let clock = wire::Clock::new(stopped.as_fd());
+    let given_up = || getrusage(UsageWho::RUSAGE_THREAD).unwrap().voluntary_context_switches();
+    let look = |later: Duration| {
+        let before = given_up();
+        for _ in 0..LOOKS {
+            let end = Instant::now() + later;
+            assert_eq!(clock.wait(&[], Some(end)).unwrap_err().kind(), io::ErrorKind::TimedOut);
+        }
+        given_up() - before
+    };
+    assert!(look(Duration::from_micros(100)) >= LOOKS / 2);
+    assert!(look(Duration::ZERO) < LOOKS / 2);
+}

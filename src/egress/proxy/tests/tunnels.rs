@@ -201,6 +201,8 @@ fn much_crosses_a_tunnel_both_ways() {
     stream.read_to_end(&mut got).unwrap();
     sender.join().unwrap();
     assert!(got == bytes, "{} of {LENGTH} bytes, or others", got.len());
+    let line = &world.lines(1)[0];
+    assert_eq!((&line["bytes_up"], &line["bytes_down"]), (&LENGTH.into(), &LENGTH.into()));
 }
 
 #[test]
