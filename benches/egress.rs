@@ -1,7 +1,8 @@
 //! Cost of the way out: a client in a sandbox against the same client on the host, in turn and in one run.
 //!
-//! `cargo bench --bench egress [-- MIB]`, 1 for a round that only shows that it works; `SANDBOX_RUN_BIN` names another build of the program. This program is client, server
-//! and measure; what is measured are real runs of `sandbox-run`. Absolute numbers are the machine's, ratios are ours.
+//! `cargo bench --bench egress [-- MIB]`, 1 for a round that only shows that it works; `SANDBOX_RUN_BIN` names another build of
+//! the program. This program is client, server and measure; what is measured are real runs of `sandbox-run`. Absolute numbers
+//! are the machine's, ratios are ours.
 
 #![allow(clippy::disallowed_methods, clippy::print_stdout, clippy::expect_used, clippy::cast_precision_loss)]
 
