@@ -44,6 +44,7 @@ const REASONS: &[&str] = &[
     "no strace there",
     "no terminal there",
     "no tracing there",
+    "no way out there",
     "no engine inside",
     "no program",
     "no text",
