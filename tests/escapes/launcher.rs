@@ -204,7 +204,7 @@ fn the_file_of_our_own_image_takes_no_change() {
         world.write("w/policy.toml", "backend_type = \"none\"\nworkdir = \"d\"\n");
         world.script("w/again", &format!("#!{own} --policy=policy.toml\n"));
         world.script("w/d/again", &format!("#!/usr/bin/python3{CHANGE}change('/proc/1/exe')\n"));
-        for (grant, code, says) in [("$1", 125, "cannot grant"), ("$1/..", 127, "exists on the host and is hidden")] {
+        for (grant, code, says) in [("$1", 125, "cannot grant"), ("$1/..", 127, "lies in another /proc of the host")] {
             let line = format!("mount -t proc proc \"$1\" && exec \"$2\" -r \"{grant}\" --show-hidden '*' -- ./again");
             let words = ["-m", "--propagation", "private", "sh", "-c", &line, "sh", proc.to_str().unwrap()];
             let done = world.call("unshare", words.iter().chain(&[copy.to_str().unwrap()])).done();
