@@ -30,14 +30,14 @@ _sandbox__run() {
             fi
             case "${prev}" in
                 --backend)
-                    COMPREPLY=($(compgen -W "auto bwrap landlock seatbelt container jobobject none" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "auto bwrap namespace landlock seatbelt container jobobject none" -- "${cur}"))
                     if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
                         compopt -o nospace
                     fi
                     return 0
                     ;;
                 -b)
-                    COMPREPLY=($(compgen -W "auto bwrap landlock seatbelt container jobobject none" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "auto bwrap namespace landlock seatbelt container jobobject none" -- "${cur}"))
                     if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
                         compopt -o nospace
                     fi

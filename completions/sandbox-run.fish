@@ -1,5 +1,6 @@
 complete -c sandbox-run -s b -l backend -d 'Backends to try, separated by commas [default: auto]' -r -f -a "auto\t''
 bwrap\t''
+namespace\t''
 landlock\t''
 seatbelt\t''
 container\t''

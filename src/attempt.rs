@@ -23,6 +23,7 @@ use crate::policy::{Origin, Policy, Protection};
 use crate::report::Reports;
 use crate::stage::cgroup::Mechanism;
 use crate::stage::control::Step;
+use crate::stage::fault::Fault;
 use crate::stage::made::Made;
 use crate::stage::outcome::{Outcome, Reason};
 use crate::stage::outer;
@@ -55,7 +56,7 @@ pub fn prepare(
     target: &[OsString],
     attempt: Attempt,
 ) -> Result<Planned> {
-    if backend == Backend::Bwrap {
+    if matches!(backend, Backend::Bwrap | Backend::Namespace) {
         // What it is told depends on mounts that no other system has.
         diagnose::elsewhere(backend)?;
     }
@@ -98,7 +99,7 @@ fn prepare_knowing(
                 bwrap = host.find_tool("bwrap", &untrusted).map_err(|passed_over| diagnose::no_bwrap(&passed_over))?;
             }
         }
-        Backend::Landlock | Backend::Seatbelt | Backend::JobObject | Backend::None => {}
+        Backend::Namespace | Backend::Landlock | Backend::Seatbelt | Backend::JobObject | Backend::None => {}
     }
     Ok((plan, Tools { bwrap, features: attempt.features, engine }))
 }
@@ -422,6 +423,11 @@ pub fn adapt(
     }
     if let Backend::Container(_) = plan.backend {
         return Ok(None);
+    }
+    if plan.backend == Backend::Namespace {
+        let no_proc = reason.fault.as_ref().is_some_and(Fault::is_of_proc);
+        let may = no_proc && !attempt.host_processes && policy.accepted_gaps.contains_key(&Protection::Processes);
+        return Ok(may.then_some(Attempt { host_processes: true, ..attempt }));
     }
     // Some hosts let nobody but bubblewrap itself mount anything.
     if reason.step == Some(Step::Cover) && !attempt.bare {

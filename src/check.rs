@@ -60,9 +60,12 @@ fn try_one(host: &Host, policy: &Policy, backend: Backend) -> Tried {
                 .into_iter()
                 .map(|which| match backend {
                     Backend::Container(_) => tell_of_engine(host, policy, backend, which),
-                    Backend::Bwrap | Backend::Landlock | Backend::Seatbelt | Backend::JobObject | Backend::None => {
-                        tell(host, backend, which)
-                    }
+                    Backend::Bwrap
+                    | Backend::Namespace
+                    | Backend::Landlock
+                    | Backend::Seatbelt
+                    | Backend::JobObject
+                    | Backend::None => tell(host, backend, which),
                 })
                 .collect();
         }

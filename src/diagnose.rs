@@ -2,6 +2,8 @@
 //!
 //! Text of other programs is read here for hints only; nothing is decided by it.
 
+mod fault;
+
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -103,6 +105,7 @@ pub fn not_started(backend: Backend, program: &Path, reason: &Reason) -> Error {
         }
         Backend::Landlock => reason.step.and_then(by_step_in_process).map(str::to_owned),
         Backend::Container(_) => remedy_for_engine(reason),
+        Backend::Namespace => fault::remedy(reason),
         Backend::Seatbelt if reason.step.is_some() => None,
         Backend::Bwrap | Backend::Seatbelt | Backend::JobObject | Backend::None => remedy(reason),
     };
@@ -115,7 +118,9 @@ pub fn not_started(backend: Backend, program: &Path, reason: &Reason) -> Error {
         (None, Backend::Container(_)) => {
             error.hint(format!("the engine that was found in PATH is '{}'", program.display()))
         }
-        (None, Backend::Landlock | Backend::Seatbelt | Backend::JobObject | Backend::None) => error,
+        (None, Backend::Namespace | Backend::Landlock | Backend::Seatbelt | Backend::JobObject | Backend::None) => {
+            error
+        }
     }
 }
 
@@ -175,7 +180,7 @@ pub fn remedy(reason: &Reason) -> Option<String> {
         || has("RTM_NEWLINK: Operation not permitted")
         || (has("namespace failed: Permission denied"))
     {
-        if sysctl("kernel/apparmor_restrict_unprivileged_userns").as_deref() == Some("1") {
+        if restricted_by_apparmor() {
             "AppArmor restricts user namespaces here (kernel.apparmor_restrict_unprivileged_userns=1): install a profile \
              that allows bwrap, on Ubuntu 24.04 from /usr/share/apparmor/extra-profiles/bwrap-userns-restrict"
         } else {
@@ -186,40 +191,27 @@ pub fn remedy(reason: &Reason) -> Option<String> {
     } else if has("Can't find source path") && has("Permission denied") {
         NOT_ABOVE
     } else if has("max_*_namespaces exceeded") || has("No space left on device") {
-        if sysctl("user/max_user_namespaces").as_deref() == Some("0") {
-            "user namespaces are switched off here (user.max_user_namespaces=0): raise the limit, or leave the sandbox \
-             that set it"
-        } else {
-            "this is already inside a sandbox that allows no further user namespaces"
-        }
+        no_further()
     } else if has("No permissions to creat") || has("namespace failed: Operation not permitted") {
-        if sysctl("kernel/unprivileged_userns_clone").as_deref() == Some("0") {
-            "user namespaces are switched off for ordinary users here: sysctl kernel.unprivileged_userns_clone=1"
-        } else if filtered() {
-            "this is already inside a container or another sandbox, whose system-call filter refuses new namespaces: \
-             leave it, or run the container with a seccomp profile that allows unshare and clone"
-        } else {
-            "the kernel refuses user namespaces here, as it does inside a chroot"
-        }
+        not_permitted()
     } else if has("setting up uid map: Read-only file system") {
-        "this is already inside a sandbox whose /proc is read-only"
+        READ_ONLY_PROC
     } else if has("setting up uid map: Operation not permitted") {
-        "this is already inside a sandbox that took the capabilities away, or /proc is mounted with hidepid"
+        NO_CAPABILITIES
     } else if has("Failed to mount tmpfs: No such file") {
         "bwrap needs a directory /tmp on the host: make it"
     } else if reason.text.contains("/proc/self") {
-        "/proc is not mounted here, and nothing can be started without it"
+        NO_PROC
     } else if has("Can't mount proc") {
-        "parts of /proc are masked here, as inside a container: run the container with unmasked /proc, or accept that the \
-         host's process list shows through with --allow-gap processes"
+        MASKED_PROC
     } else if has("Failed to make / slave: Permission denied") {
-        "this container may not mount anything: give it CAP_SYS_ADMIN or run outside"
+        NO_MOUNTS
     } else if has("Failed to make / slave") {
-        "this process is already confined by Landlock, which forbids mounting"
+        CONFINED
     } else if has("Resource temporarily unavailable") {
-        "the limit on processes of this user is reached (ulimit -u)"
+        NO_PROCESSES
     } else if has("Too many open files") || ours("too many open files") {
-        "the limit on open files is too low for a start (ulimit -n); --max-open-files limits the command only"
+        NO_DESCRIPTORS
     } else if has("File too large") || ours("file too large") {
         "the limit on the size of files is too low for a start (ulimit -f); --max-file-size limits the command only"
     } else if has("Exceeded maximum number of arguments") {
@@ -243,6 +235,43 @@ pub fn remedy(reason: &Reason) -> Option<String> {
         return None;
     };
     Some(text.to_owned())
+}
+
+const READ_ONLY_PROC: &str = "this is already inside a sandbox whose /proc is read-only";
+const NO_CAPABILITIES: &str =
+    "this is already inside a sandbox that took the capabilities away, or /proc is mounted with hidepid";
+const NO_PROC: &str = "/proc is not mounted here, and nothing can be started without it";
+const MASKED_PROC: &str = "parts of /proc are masked here, as inside a container: run the container with unmasked /proc, or \
+    accept that the host's process list shows through with --allow-gap processes";
+const NO_MOUNTS: &str = "this container may not mount anything: give it CAP_SYS_ADMIN or run outside";
+const CONFINED: &str = "this process is already confined by Landlock, which forbids mounting";
+const NO_PROCESSES: &str = "the limit on processes of this user is reached (ulimit -u)";
+const NO_DESCRIPTORS: &str =
+    "the limit on open files is too low for a start (ulimit -n); --max-open-files limits the command only";
+
+fn restricted_by_apparmor() -> bool {
+    sysctl("kernel/apparmor_restrict_unprivileged_userns").as_deref() == Some("1")
+}
+
+/// The limit on user namespaces is reached.
+fn no_further() -> &'static str {
+    if sysctl("user/max_user_namespaces").as_deref() == Some("0") {
+        "user namespaces are switched off here (user.max_user_namespaces=0): raise the limit, or leave the sandbox that set it"
+    } else {
+        "this is already inside a sandbox that allows no further user namespaces"
+    }
+}
+
+/// User namespaces are refused.
+fn not_permitted() -> &'static str {
+    if sysctl("kernel/unprivileged_userns_clone").as_deref() == Some("0") {
+        "user namespaces are switched off for ordinary users here: sysctl kernel.unprivileged_userns_clone=1"
+    } else if filtered() {
+        "this is already inside a container or another sandbox, whose system-call filter refuses new namespaces: leave it, or \
+         run the container with a seccomp profile that allows unshare and clone"
+    } else {
+        "the kernel refuses user namespaces here, as it does inside a chroot"
+    }
 }
 
 /// What would help where a container did not start.

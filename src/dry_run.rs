@@ -1,8 +1,12 @@
 //! `--dry-run`: the plan as text or JSON. Names of variables only, never a value; the same bytes each time.
 
+mod operations;
+
 use std::path::Path;
 
 use serde::Serialize;
+
+use operations::Own;
 
 use crate::attempt::Planned;
 use crate::backend;
@@ -33,6 +37,8 @@ struct DryRun<'a> {
     mounts: Vec<Mount>,
     #[serde(skip_serializing_if = "Option::is_none")]
     landlock: Option<Ruleset>,
+    #[serde(skip_serializing_if = "Option::is_none", flatten)]
+    own: Option<Own>,
     created_on_host: Vec<String>,
     environment: Environment,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -164,7 +170,11 @@ pub fn render((plan, tools): &Planned, policy: &Policy, hash: String, format: Fo
         mounts: plan.view.iter().map(mount).collect(),
         landlock: match &launch {
             Launch::Confined(confinement) => Some(ruleset(plan, confinement)),
-            Launch::Program(_) | Launch::InProcess => None,
+            Launch::Program(_) | Launch::Namespaces(_) | Launch::InProcess => None,
+        },
+        own: match &launch {
+            Launch::Namespaces(namespaces) => Some(Own::of(namespaces)),
+            Launch::Program(_) | Launch::Confined(_) | Launch::InProcess => None,
         },
         created_on_host: plan.create.iter().map(|made| text(&made.path)).collect(),
         environment: Environment {
@@ -189,7 +199,7 @@ pub fn render((plan, tools): &Planned, policy: &Policy, hash: String, format: Fo
                 arguments: command.arguments.iter().map(word).collect(),
                 options: command.options.iter().map(word).collect(),
             }),
-            Launch::Confined(_) | Launch::InProcess => None,
+            Launch::Namespaces(_) | Launch::Confined(_) | Launch::InProcess => None,
         },
     };
     Ok(match format {
@@ -427,6 +437,11 @@ impl DryRun<'_> {
         }
         lines.extend(self.warnings.iter().map(|warning| format!("warning: {warning}")));
         lines.extend(self.notes.iter().map(|note| format!("note: {note}")));
+        if let Some(Own { namespaces, operations }) = &self.own {
+            lines.push(format!("namespaces: {}", namespaces.join(", ")));
+            lines.push(format!("operations ({}):", operations.len()));
+            lines.extend(operations.iter().map(|operation| format!("  {operation}")));
+        }
         if let Some(launcher) = &self.launcher {
             lines.push(format!("launcher: {} {}", launcher.program, quoted(&launcher.arguments)));
             if !launcher.options.is_empty() {

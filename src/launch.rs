@@ -13,6 +13,8 @@ use crate::plan::reach::Allowed;
 pub enum Launch {
     /// By a program that builds the sandbox and then executes our image inside it.
     Program(Command),
+    /// In a copy of this process, which builds the sandbox around itself.
+    Namespaces(Namespaces),
     /// In a copy of this process, which confines itself before it becomes the target.
     Confined(Confinement),
     /// In a copy of this process: nothing is built around it.
@@ -28,6 +30,104 @@ pub struct Confinement {
     pub rules: Vec<Allowed>,
     /// Whether TCP is refused, as far as this version knows of it.
     pub no_tcp: bool,
+}
+
+/// Namespaces of its own, and what a process does in them, in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Namespaces {
+    /// Whether the network is one of them.
+    pub network: bool,
+    /// What it does to a new root directory, before that takes the place of the host's.
+    pub operations: Vec<Operation>,
+}
+
+/// One thing that is done in a new root directory. Paths are absolute, without links, `.` and `..`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// An empty file system in memory.
+    Tmpfs {
+        /// Where.
+        at: PathBuf,
+        /// Whether there is a directory for it.
+        place: Place,
+        /// Permission bits of its top directory.
+        mode: u32,
+        /// Bytes.
+        size: u64,
+    },
+    /// A directory, parents included.
+    Directory {
+        /// Where.
+        at: PathBuf,
+    },
+    /// A symbolic link.
+    Link {
+        /// Where.
+        at: PathBuf,
+        /// What it says.
+        text: PathBuf,
+    },
+    /// A file or directory of the host, with all that is mounted below.
+    Tree {
+        /// On the host.
+        from: PathBuf,
+        /// Where.
+        at: PathBuf,
+        /// Whether there is a file or directory for it.
+        place: Place,
+        /// Whether it can be written.
+        write: bool,
+        /// Whether device nodes work.
+        devices: bool,
+    },
+    /// A file with the content that one of the host has now.
+    Copy {
+        /// On the host.
+        from: PathBuf,
+        /// Where.
+        at: PathBuf,
+    },
+    /// A file system of the kernel, of the namespaces.
+    Kernel {
+        /// Which.
+        kind: Kernel,
+        /// Where.
+        at: PathBuf,
+        /// Whether there is a directory for it.
+        place: Place,
+    },
+    /// The empty file or the empty directory, read-only, over something of the host.
+    Empty {
+        /// Where.
+        at: PathBuf,
+        /// Whether it is a directory.
+        directory: bool,
+    },
+    /// Makes the file system mounted at exactly this place read-only.
+    ReadOnly {
+        /// Where.
+        at: PathBuf,
+    },
+}
+
+/// What an operation finds at its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Nothing: it is in memory, and made first.
+    Made,
+    /// A file or directory; on the host nothing is ever made.
+    There,
+}
+
+/// File systems of the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kernel {
+    /// Processes.
+    Proc,
+    /// Terminals.
+    Terminals,
+    /// POSIX message queues.
+    Queues,
 }
 
 /// A launcher program and all it is told.

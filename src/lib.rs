@@ -15,7 +15,7 @@
 //!  launch::Launch           program, arguments, files to pass
 //!    |  stage::outer        first side effects: start, watch, bury
 //!    v
-//!  -- bubblewrap | Landlock in process | sandbox-exec | container | nothing --
+//!  -- bubblewrap | own namespaces | Landlock in process | sandbox-exec | container | nothing --
 //!    |  stage::inner        verify, restrict, start the target
 //!    v
 //!  exit::Status             the target's own | 124 | 125 | 126 | 127 | 128+n

@@ -59,11 +59,12 @@ fn what_works_is_listed_with_what_it_enforces() {
     let without_reasons: String =
         done.out().lines().map(|line| line.split(" (").next().unwrap().to_owned() + "\n").collect();
     let expected = format!(
-        "bwrap: works\n  program: /usr/bin/bwrap\n{}\nlandlock: works\n  Landlock ABI: {}\n{}\n{ELSEWHERE}container: does not work here\n  reason: \
+        "bwrap: works\n  program: /usr/bin/bwrap\n{}\nnamespace: works\n{}\nlandlock: works\n  Landlock ABI: {}\n{}\n{ELSEWHERE}container: does not work here\n  reason: \
          cannot use backend 'container': no image is named\n  remedy: --image NAME says in which image the command starts, 'image' \
          does in a policy file\njobobject: does not work here\n  reason: cannot use backend \
          'jobobject': it works on Windows only\nnone: works, isolates nothing\n{}\nauto takes: bwrap\n",
         expected(Backend::Bwrap),
+        expected(Backend::Namespace),
         sandbox_run::sys::landlock::version(),
         expected(Backend::Landlock),
         expected(Backend::None)
@@ -71,10 +72,10 @@ fn what_works_is_listed_with_what_it_enforces() {
     assert_eq!(without_reasons, expected);
     let abi = |tried: &serde_json::Value| tried["landlock_abi"].as_i64();
     let abis: Vec<_> = json["backends"].as_array().unwrap().iter().map(abi).collect();
-    assert_eq!(abis, [None, Some(sandbox_run::sys::landlock::version().into()), None, None, None, None]);
+    assert_eq!(abis, [None, None, Some(sandbox_run::sys::landlock::version().into()), None, None, None, None]);
     assert_eq!((&json["works"], &json["auto"]), (&true.into(), &"bwrap".into()));
     let names: Vec<_> = json["backends"].as_array().unwrap().iter().map(|tried| &tried["backend"]).collect();
-    assert_eq!(names, ["bwrap", "landlock", "seatbelt", "container", "jobobject", "none"]);
+    assert_eq!(names, ["bwrap", "namespace", "landlock", "seatbelt", "container", "jobobject", "none"]);
     // Without an image no engine is asked.
     let here = |tried: &&serde_json::Value| {
         !["seatbelt", "container", "jobobject"].iter().any(|backend| tried["backend"] == *backend)
@@ -107,10 +108,9 @@ fn no_bwrap_at_all() {
         .refused(125, &[cause])
         .stderr_has(&format!("hint: {remedy}"));
     explained(world.run(["--check"]).env("PATH", "/nowhere"), cause, remedy);
-    let (code, auto) = if has_landlock() { (0, "landlock".into()) } else { (125, serde_json::Value::Null) };
-    let json = checked(world.run(["--check", "--json"]).env("PATH", "/nowhere"), code);
-    assert_eq!((&json["works"], &json["auto"]), (&(code == 0).into(), &auto));
-    let [bwrap, _, _, _, _, none] = json["backends"].as_array().unwrap().as_slice() else { panic!("{json}") };
+    let json = checked(world.run(["--check", "--json"]).env("PATH", "/nowhere"), 0);
+    assert_eq!((&json["works"], &json["auto"]), (&true.into(), &"namespace".into()));
+    let [bwrap, _, _, _, _, _, none] = json["backends"].as_array().unwrap().as_slice() else { panic!("{json}") };
     assert_eq!((&bwrap["works"], &none["works"]), (&false.into(), &true.into()));
     assert!(bwrap["reason"].as_str().unwrap().contains(cause) && bwrap.get("program").is_none(), "{bwrap}");
     assert!(bwrap.get("protections").is_none(), "what does not work enforces nothing: {bwrap}");
@@ -120,16 +120,16 @@ fn no_bwrap_at_all() {
 /// The report of a call with `--check` names the cause and the remedy, for people.
 #[track_caller]
 fn explained(call: Call, cause: &str, remedy: &str) {
-    explained_with(call, cause, remedy, has_landlock());
+    explained_with(call, cause, remedy, Some("namespace"));
 }
 
-/// The same where Landlock does not need what is missing, or does.
+/// The same where another backend does not need what is missing, or none works.
 #[track_caller]
-fn explained_with(call: Call, cause: &str, remedy: &str, landlock: bool) {
-    let done = call.done().code(if landlock { 0 } else { 125 }).stderr("").stdout_has("bwrap: does not work here\n");
-    let done = done.stdout_has("none: works, isolates nothing\n");
-    let auto = if landlock { "auto takes: landlock\n" } else { "auto finds nothing that works here\n" };
-    let done = done.stdout_has(auto);
+fn explained_with(call: Call, cause: &str, remedy: &str, auto: Option<&str>) {
+    let done = call.done().code(if auto.is_some() { 0 } else { 125 }).stderr("");
+    let done = done.stdout_has("bwrap: does not work here\n").stdout_has("none: works, isolates nothing\n");
+    let auto = auto.map_or("auto finds nothing that works here\n".into(), |auto| format!("auto takes: {auto}\n"));
+    let done = done.stdout_has(&auto);
     let text = done.out();
     let line =
         |name: &str| text.lines().find_map(|line| line.strip_prefix(name).map(str::to_owned)).unwrap_or_default();
@@ -181,7 +181,7 @@ fn every_cause_has_its_remedy() {
             .stderr_has("sandbox-run: hint: ")
             .stderr_has(remedy);
         explained(world.run(["--check"]).env("PATH", &path), said, remedy);
-        let json = checked(world.run(["--check", "--json"]).env("PATH", &path), if has_landlock() { 0 } else { 125 });
+        let json = checked(world.run(["--check", "--json"]).env("PATH", &path), 0);
         let tried = &json["backends"][0];
         assert_eq!(tried["program"], world.text("fake/bwrap"));
         assert!(
@@ -208,16 +208,15 @@ fn other_programs_and_older_ones_are_checked_as_they_are_run() {
         explained(world.run(["--check"]).env("PATH", first(&world, "fake")), cause, remedy);
     }
     let world = World::new();
-    for (settings, code) in
-        [("", 0), ("lacks=--perms,--size", 0), ("lacks=--as-pid-1", 125), ("drops=--unshare-net", 125)]
-    {
+    for (settings, auto) in [
+        ("", "bwrap"),
+        ("lacks=--perms,--size", "bwrap"),
+        ("lacks=--as-pid-1", "namespace"),
+        ("drops=--unshare-net", "namespace"),
+    ] {
         wrapper(&world, settings);
         let done = world.run(["-q", "--check"]).env("PATH", first(&world, "fake")).done().stderr("");
-        done.stdout_has(match (code, has_landlock()) {
-            (0, _) => "auto takes: bwrap",
-            (_, true) => "auto takes: landlock",
-            (_, false) => "auto finds nothing",
-        });
+        done.stdout_has(&format!("auto takes: {auto}\n"));
     }
 }
 
@@ -235,17 +234,51 @@ pub fn hostile(world: &World, mode: &str, words: &[&str]) -> Call {
     world.call("/usr/bin/python3", script.into_iter().chain(words.iter().map(PathBuf::from)))
 }
 
-/// Where a sandbox cannot start: the machine, what is said, a word of the remedy.
-pub const OBSTACLES: &[(&str, &str, &str)] = &[
-    ("nouserns", "max_*_namespaces exceeded", "user.max_user_namespaces=0"),
-    ("seccomp", "No permissions to create", "already inside a container or another sandbox"),
-    ("maskproc", "Can't mount proc", "--allow-gap processes"),
-    ("notmp", "Failed to mount tmpfs", "/tmp"),
-    ("noproc", "/proc/self", "/proc is not mounted here"),
-    ("nobwrap", "no bwrap in an absolute directory", "install bubblewrap"),
-    ("chroot", "No permissions to create", "chroot"),
-    ("nocaps", "setting up uid map: Operation not permitted", "took the capabilities away"),
-    ("landlock", "Failed to make / slave", "Landlock"),
+/// Where bubblewrap cannot start: the machine, what is said, a word of the remedy; and what is said where we cannot either, with a
+/// word of the remedy.
+pub const OBSTACLES: &[(&str, &str, &str, Option<[&str; 2]>)] = &[
+    (
+        "nouserns",
+        "max_*_namespaces exceeded",
+        "user.max_user_namespaces=0",
+        Some(["cannot make namespaces: no space left", "user.max_user_namespaces=0"]),
+    ),
+    (
+        "seccomp",
+        "No permissions to create",
+        "already inside a container or another sandbox",
+        Some(["cannot make namespaces: operation not permitted", "already inside a container or another sandbox"]),
+    ),
+    (
+        "maskproc",
+        "Can't mount proc",
+        "--allow-gap processes",
+        Some(["cannot mount a file system of the kernel on '/proc': operation not permitted", "--allow-gap processes"]),
+    ),
+    ("notmp", "Failed to mount tmpfs", "/tmp", None),
+    ("noproc", "/proc/self", "/proc is not mounted here", Some(["/proc/self", "/proc is not mounted here"])),
+    ("nobwrap", "no bwrap in an absolute directory", "install bubblewrap", None),
+    (
+        "chroot",
+        "No permissions to create",
+        "chroot",
+        Some(["cannot make namespaces: operation not permitted", "chroot"]),
+    ),
+    (
+        "nocaps",
+        "setting up uid map: Operation not permitted",
+        "took the capabilities away",
+        Some(["cannot map the user into a namespace: operation not permitted", "took the capabilities away"]),
+    ),
+    (
+        "landlock",
+        "Failed to make / slave",
+        "Landlock",
+        Some([
+            "cannot keep the mounts of the sandbox apart from those of the host: operation not permitted",
+            "Landlock",
+        ]),
+    ),
 ];
 
 /// Machines that look hostile and are none, beside the plain one.
@@ -258,11 +291,21 @@ fn hostile_machines_are_explained() {
         return;
     }
     let world = hostile_world();
-    for (mode, cause, remedy) in OBSTACLES {
-        let landlock = has_landlock() && *mode != "noproc";
-        explained_with(hostile(&world, mode, &["--check"]), cause, remedy, landlock);
-        let json = checked(hostile(&world, mode, &["--check", "--json"]), if landlock { 0 } else { 125 });
+    for (mode, cause, remedy, own) in OBSTACLES {
+        let auto = match own {
+            None => Some("namespace"),
+            Some(_) => (has_landlock() && *mode != "noproc").then_some("landlock"),
+        };
+        explained_with(hostile(&world, mode, &["--check"]), cause, remedy, auto);
+        let code = if auto.is_some() { 0 } else { 125 };
+        let json = checked(hostile(&world, mode, &["--check", "--json"]), code);
         assert!(json["backends"][0]["remedies"][0].as_str().unwrap().contains(remedy), "{mode}: {json}");
+        let tried = &json["backends"][1];
+        assert_eq!(tried["works"], own.is_none(), "{mode}: {json}");
+        if let Some([cause, remedy]) = own {
+            assert!(tried["reason"].as_str().unwrap().contains(cause), "{mode}: {tried}");
+            assert!(tried["remedies"][0].as_str().unwrap().contains(remedy), "{mode}: {tried}");
+        }
     }
     for mode in HARMLESS {
         hostile(&world, mode, &["--check"]).done().code(0).stderr("").stdout_has("auto takes: bwrap\n");

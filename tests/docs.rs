@@ -184,7 +184,10 @@ fn fish_completes_options_and_backends() -> Result<()> {
     ";
     let path = "completions/sandbox-run.fish";
     if let Some(found) = completed("fish", &["--no-config"], path, script)? {
-        ensure!(found == "--backend\nauto\nbwrap\ncontainer\njobobject\nlandlock\nnone\nseatbelt\n", "{found}");
+        ensure!(
+            found == "--backend\nauto\nbwrap\ncontainer\njobobject\nlandlock\nnamespace\nnone\nseatbelt\n",
+            "{found}"
+        );
     }
     Ok(())
 }

@@ -83,13 +83,32 @@ pub fn alone<T>(make: impl FnOnce() -> T) -> T {
     make()
 }
 
+/// The words of a call of the program under test: where `SANDBOX_RUN_INSTEAD` names a backend, that one in place of bubblewrap, be
+/// it typed or taken.
+fn by<S: AsRef<OsStr>>(own: bool, words: impl IntoIterator<Item = S>) -> Vec<OsString> {
+    let mut words: Vec<OsString> = words.into_iter().map(|word| word.as_ref().to_owned()).collect();
+    let Some(instead) = std::env::var_os("SANDBOX_RUN_INSTEAD").filter(|_| own) else { return words };
+    let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
+    let typed = words[..end].iter().position(|word| word == "-b" || word == "--backend");
+    match typed {
+        Some(at) => {
+            let list = words[at + 1].to_string_lossy().replace("bwrap", &instead.to_string_lossy());
+            words[at + 1] = list.into();
+        }
+        None if words[..end].iter().any(|word| word.to_string_lossy().starts_with("--policy")) => {}
+        None => drop(words.splice(0..0, ["-b".into(), instead])),
+    }
+    words
+}
+
 /// Absolute path of a program on the test's own PATH, or `None`.
 pub fn find(program: &str) -> Option<PathBuf> {
     std::env::split_paths(&PATHS).map(|dir| dir.join(program)).find(|path| fs::metadata(path).is_ok())
 }
 
 /// Options that choose each backend in turn and silence its warnings: for what holds under all of them.
-pub const BACKENDS: [[&str; 3]; 3] = [["-q", "-b", "bwrap"], ["-q", "-b", "none"], ["-q", "-b", "landlock"]];
+pub const BACKENDS: [[&str; 3]; 4] =
+    [["-q", "-b", "bwrap"], ["-q", "-b", "namespace"], ["-q", "-b", "none"], ["-q", "-b", "landlock"]];
 
 /// Those of them that this machine can have.
 pub fn backends() -> impl Iterator<Item = [&'static str; 3]> {
@@ -211,8 +230,9 @@ impl World {
 
     /// A call of any program, in the same place and environment: the control.
     pub fn call<S: AsRef<OsStr>>(&self, program: impl AsRef<OsStr>, words: impl IntoIterator<Item = S>) -> Call {
+        let own = program.as_ref() == self::program();
         let mut command = Command::new(program);
-        command.args(words).current_dir(self.path("w")).env_clear();
+        command.args(by(own, words)).current_dir(self.path("w")).env_clear();
         command.env("HOME", self.path("home")).env("PATH", PATHS).env("TERM", "dumb").env("LANG", "C.UTF-8");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         Call { command, input: None, files: Vec::new() }

@@ -8,14 +8,17 @@ use crate::harness::{PATHS, World, has_landlock, is_root};
 /// No bubblewrap in any of its directories.
 const NO_BWRAP: &str = "/nowhere";
 
+/// Without what needs no more than the kernel.
+const EITHER: [&str; 2] = ["-b", "bwrap,landlock"];
+
 #[test]
-fn auto_takes_it_where_bubblewrap_is_missing() {
+fn it_is_taken_where_bubblewrap_is_missing() {
     if !has_landlock() {
         return;
     }
     let world = World::new();
     let secret = world.text("o/secret");
-    let run = |words: &[&str]| world.run(words).env("PATH", NO_BWRAP).done();
+    let run = |words: &[&str]| world.run([&EITHER[..], words].concat()).env("PATH", NO_BWRAP).done();
     run(&["/bin/sh", "-c", "exit 7"]).is(7, "", "");
     run(&["/bin/cat", &secret]).code(1).stdout("").stderr_has("Permission denied");
     run(&["-r", &secret, "/bin/cat", &secret]).is(0, "s3cret", "");
@@ -40,7 +43,7 @@ fn a_policy_that_does_not_fit_is_refused_with_both_reasons() {
     }
     let world = World::new();
     world.write("w/d/f", "f");
-    let run = |words: &[&str]| world.run(words).env("PATH", NO_BWRAP).done();
+    let run = |words: &[&str]| world.run([&EITHER[..], words].concat()).env("PATH", NO_BWRAP).done();
     let done = run(&["-w", "d", "--protect", "d/f", "/bin/touch", "ran"]);
     let done = done.refused(125, &["no bwrap in an absolute directory", "backend 'landlock': files-write (", "d/f"]);
     done.stderr_has("hint: install bubblewrap").stderr_has("hint: --allow-gap files-write accepts that");

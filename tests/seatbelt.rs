@@ -470,7 +470,7 @@ fn nesting_is_told_from_a_target_with_the_same_status() {
     assert!(!seatbelt::is_nested(71, true));
     assert!(!seatbelt::is_nested(1, false));
     let said = "sandbox-exec: sandbox_apply: Operation not permitted\n".to_owned();
-    let reason = Reason { step: None, text: "it ended".into(), said, hung: false, group: false };
+    let reason = Reason { text: "it ended".into(), said, ..Reason::default() };
     let error = not_started(Backend::Seatbelt, seatbelt::PROGRAM.as_ref(), &reason.nested());
     assert_eq!(
         error.to_string(),

@@ -12,6 +12,8 @@ pub mod jobobject;
 #[cfg(unix)]
 pub mod landlock;
 #[cfg(unix)]
+pub mod namespace;
+#[cfg(unix)]
 pub mod none;
 #[cfg(unix)]
 pub mod sbpl;
@@ -32,6 +34,8 @@ pub use unix::{Tools, check_size, launch};
 pub enum Backend {
     /// bubblewrap: namespaces set up by the program `bwrap`.
     Bwrap,
+    /// The same namespaces, set up by this program itself.
+    Namespace,
     /// Landlock and the system-call filter in the process itself: for hosts that allow no namespaces.
     Landlock,
     /// Seatbelt of macOS: a profile that the kernel holds every path against, applied by `sandbox-exec`.
@@ -46,12 +50,20 @@ pub enum Backend {
 
 impl Backend {
     /// Every backend, in the order of the tables.
-    pub const ALL: [Self; 6] =
-        [Self::Bwrap, Self::Landlock, Self::Seatbelt, Self::Container(Engine::Any), Self::JobObject, Self::None];
+    pub const ALL: [Self; 7] = [
+        Self::Bwrap,
+        Self::Namespace,
+        Self::Landlock,
+        Self::Seatbelt,
+        Self::Container(Engine::Any),
+        Self::JobObject,
+        Self::None,
+    ];
 
     /// Every backend by each name that it is reported under.
-    pub const NAMED: [Self; 8] = [
+    pub const NAMED: [Self; 9] = [
         Self::Bwrap,
+        Self::Namespace,
         Self::Landlock,
         Self::Seatbelt,
         Self::Container(Engine::Any),
@@ -67,7 +79,7 @@ impl Backend {
     } else if cfg!(target_os = "macos") {
         &[Self::Seatbelt]
     } else {
-        &[Self::Bwrap, Self::Landlock]
+        &[Self::Bwrap, Self::Namespace, Self::Landlock]
     };
 
     /// The word on the command line and in tables.
@@ -75,6 +87,7 @@ impl Backend {
     pub fn word(self) -> &'static str {
         match self {
             Self::Bwrap => "bwrap",
+            Self::Namespace => "namespace",
             Self::Landlock => "landlock",
             Self::Seatbelt => "seatbelt",
             Self::Container(engine) => engine.word(),
@@ -87,10 +100,18 @@ impl Backend {
     #[must_use]
     pub fn elsewhere(self) -> Option<&'static str> {
         match self {
-            Self::Bwrap | Self::Landlock | Self::Container(_) if std::env::consts::OS != "linux" => Some("Linux"),
+            Self::Bwrap | Self::Namespace | Self::Landlock | Self::Container(_) if std::env::consts::OS != "linux" => {
+                Some("Linux")
+            }
             Self::Seatbelt if std::env::consts::OS != "macos" => Some("macOS"),
             Self::JobObject if !cfg!(windows) => Some("Windows"),
-            Self::Bwrap | Self::Landlock | Self::Seatbelt | Self::Container(_) | Self::JobObject | Self::None => None,
+            Self::Bwrap
+            | Self::Namespace
+            | Self::Landlock
+            | Self::Seatbelt
+            | Self::Container(_)
+            | Self::JobObject
+            | Self::None => None,
         }
     }
 }
@@ -112,6 +133,7 @@ impl FromStr for Backend {
     fn from_str(text: &str) -> std::result::Result<Self, Self::Err> {
         match text {
             "bwrap" | "bubblewrap" | "linux_bwrap" => Ok(Self::Bwrap),
+            "namespace" => Ok(Self::Namespace),
             "landlock" => Ok(Self::Landlock),
             "seatbelt" | "sandbox-exec" | "sandbox_exec" | "darwin_seatbelt" => Ok(Self::Seatbelt),
             "container" => Ok(Self::Container(Engine::Any)),

@@ -1,6 +1,6 @@
 //! How far each backend enforces a plan, and what it takes to start one, where the system is a Unix.
 
-use super::{Backend, bwrap, container, jobobject, landlock, none, seatbelt};
+use super::{Backend, bwrap, container, jobobject, landlock, namespace, none, seatbelt};
 use crate::error::{Error, Kind, Result};
 use crate::launch::Launch;
 use crate::plan::Plan;
@@ -13,6 +13,7 @@ impl Backend {
     pub fn strength(self, protection: Protection) -> Strength {
         match self {
             Self::Bwrap => bwrap::strength(protection),
+            Self::Namespace => namespace::strength(protection),
             Self::Landlock => landlock::strength(protection),
             Self::Seatbelt => seatbelt::strength(protection),
             Self::Container(_) => container::strength(protection),
@@ -27,8 +28,8 @@ impl Backend {
     pub fn own_processes(self) -> u64 {
         match self {
             Self::Bwrap | Self::Landlock => 2,
-            // `sandbox-exec` becomes the inner stage.
-            Self::Seatbelt | Self::Container(_) | Self::JobObject | Self::None => 1,
+            // What builds the sandbox, and `sandbox-exec`, become the inner stage.
+            Self::Namespace | Self::Seatbelt | Self::Container(_) | Self::JobObject | Self::None => 1,
         }
     }
 
@@ -36,7 +37,7 @@ impl Backend {
     #[must_use]
     pub fn has_view(self) -> bool {
         match self {
-            Self::Bwrap | Self::Container(_) => true,
+            Self::Bwrap | Self::Namespace | Self::Container(_) => true,
             Self::Landlock | Self::Seatbelt | Self::JobObject | Self::None => false,
         }
     }
@@ -45,7 +46,7 @@ impl Backend {
     #[must_use]
     pub fn keeps_rules(self) -> bool {
         match self {
-            Self::Bwrap | Self::Landlock | Self::Seatbelt | Self::Container(_) => true,
+            Self::Bwrap | Self::Namespace | Self::Landlock | Self::Seatbelt | Self::Container(_) => true,
             Self::JobObject | Self::None => false,
         }
     }
@@ -54,7 +55,7 @@ impl Backend {
     #[must_use]
     pub fn filters(self) -> bool {
         match self {
-            Self::Bwrap | Self::Landlock | Self::Container(_) => true,
+            Self::Bwrap | Self::Namespace | Self::Landlock | Self::Container(_) => true,
             Self::Seatbelt | Self::JobObject | Self::None => false,
         }
     }
@@ -64,6 +65,7 @@ impl Backend {
 pub fn launch(plan: &Plan, tools: &Tools) -> Result<Launch> {
     match plan.backend {
         Backend::Bwrap => Ok(bwrap::launch(plan, &tools.bwrap, tools.features)),
+        Backend::Namespace => Ok(namespace::launch(plan)),
         Backend::Landlock => Ok(landlock::launch(plan)),
         Backend::Seatbelt => seatbelt::launch(plan),
         Backend::Container(_) => container::launch(plan, tools.engine.as_ref()),
@@ -107,7 +109,7 @@ impl Tools {
         match backend {
             Backend::Bwrap => Some(&self.bwrap),
             Backend::Container(_) => self.engine.as_ref().map(|engine| engine.program.as_path()),
-            Backend::Landlock | Backend::Seatbelt | Backend::JobObject | Backend::None => None,
+            Backend::Namespace | Backend::Landlock | Backend::Seatbelt | Backend::JobObject | Backend::None => None,
         }
     }
 }

@@ -261,8 +261,8 @@ fn backends() {
         ("bwrap", &[Backend::Bwrap]),
         ("bubblewrap", &[Backend::Bwrap]),
         ("none", &[Backend::None]),
-        ("auto,none", &[Backend::Bwrap, Backend::Landlock, Backend::None]),
-        ("none,auto", &[Backend::None, Backend::Bwrap, Backend::Landlock]),
+        ("auto,none", &[Backend::Bwrap, Backend::Namespace, Backend::Landlock, Backend::None]),
+        ("none,auto", &[Backend::None, Backend::Bwrap, Backend::Namespace, Backend::Landlock]),
         ("bwrap,linux_bwrap,auto", Backend::AUTO),
     ] {
         assert_eq!(good(&["-b", list, "x"]).layer.backends.map(|set| set.value).as_deref(), Some(expected), "{list}");

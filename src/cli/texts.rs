@@ -50,9 +50,10 @@ pub(super) const TEXTS: &[Text] = &[
         id: "backend",
         short: "Backends to try, separated by commas",
         long: "Backends to try, separated by commas: the first that starts COMMAND under the whole \
-            policy is used. 'auto' stands for bwrap, then landlock, \
+            policy is used. 'auto' stands for bwrap, then namespace, then landlock, \
             on Windows for jobobject, and never for no sandbox. 'bwrap' is bubblewrap, looked up in the absolute \
-            directories of PATH; 'bubblewrap' and 'linux_bwrap' mean the same. 'landlock' needs no program and no user \
+            directories of PATH; 'bubblewrap' and 'linux_bwrap' mean the same. 'namespace' builds the same \
+            sandbox without that program. 'landlock' needs no program and no user \
             namespaces: COMMAND confines itself, sees the names of what is closed to it, and has HOME and TMPDIR in \
             directories of the run; a mask or protect inside a write grant is a gap. 'container' starts COMMAND in a \
             container of '--image', by podman or else docker; 'podman' and 'docker' name the one. COMMAND and its libraries \

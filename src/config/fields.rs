@@ -5,6 +5,7 @@
 mod container;
 mod jobobject;
 mod kind;
+mod namespace;
 mod near;
 mod table;
 
@@ -45,6 +46,7 @@ impl Field {
     pub fn does(&self, backend: Backend) -> &'static str {
         match backend {
             Backend::Bwrap => self.bwrap,
+            Backend::Namespace => namespace::does(self.key).unwrap_or(self.bwrap),
             Backend::Landlock => self.landlock,
             Backend::Seatbelt => self.seatbelt,
             Backend::Container(_) => container::does(self.key).unwrap_or(self.bwrap),

@@ -97,7 +97,9 @@ pub fn resolve(
     let target = contained::target(container.as_ref(), &Search { word, path: &path, workdir: &workdir })?;
     if keeps_rules {
         match backend {
-            Backend::Bwrap | Backend::Landlock | Backend::JobObject | Backend::None => builder.defaults(false)?,
+            Backend::Bwrap | Backend::Namespace | Backend::Landlock | Backend::JobObject | Backend::None => {
+                builder.defaults(false)?;
+            }
             Backend::Container(_) => builder.defaults(true)?,
             Backend::Seatbelt => builder.defaults_by_rules(policy, backend, attempt.run)?,
         }
@@ -133,7 +135,12 @@ pub fn resolve(
     bounds::refuse(policy, backend)?;
     let reach = match backend {
         Backend::Landlock => Some(reach::find(&view, &reach::Asked { policy, host, streams: &streams }, &mut lost)?),
-        Backend::Bwrap | Backend::Seatbelt | Backend::Container(_) | Backend::JobObject | Backend::None => None,
+        Backend::Bwrap
+        | Backend::Namespace
+        | Backend::Seatbelt
+        | Backend::Container(_)
+        | Backend::JobObject
+        | Backend::None => None,
     };
     let Bounds { limits, cgroup, procs_by_rlimit } = Bounds::find(policy, backend, host, attempt, &view, &mut lost);
     let gaps = gap::gaps(policy, backend, &lost).map_err(|error| streams.hint(error, policy.network))?;
@@ -145,8 +152,11 @@ pub fn resolve(
     warnings.extend(environment.warnings.iter().cloned());
     notes.extend(environment.notes.iter().cloned());
     warnings.extend(unisolated(backend, &gaps));
-    let Mounts { operations, covers, frozen } =
-        if has_view { mounts(&view, policy, attempt, container.as_ref(), &mut warnings) } else { Mounts::default() };
+    let Mounts { operations, covers, frozen } = if has_view {
+        mounts(&view, policy, backend, attempt, container.as_ref(), &mut warnings)
+    } else {
+        Mounts::default()
+    };
     hard_links::warn(&view, host.image.as_deref(), &mut warnings, &mut notes);
     Ok(Plan {
         backend,
@@ -203,6 +213,7 @@ struct Mounts {
 fn mounts(
     view: &View,
     policy: &Policy,
+    backend: Backend,
     attempt: Attempt,
     container: Option<&Container>,
     warnings: &mut Vec<String>,
@@ -214,7 +225,9 @@ fn mounts(
         return Mounts { operations, ..Mounts::default() };
     }
     let frozen = frozen(&operations, attempt, warnings);
-    Mounts { covers: covers(view, attempt), operations, frozen }
+    // Who mounts by himself has no need to leave anything to others.
+    let covers = if backend == Backend::Bwrap { covers(view, attempt) } else { BTreeSet::new() };
+    Mounts { operations, covers, frozen }
 }
 
 /// The environment of a target that sees `view`, or all of the host where `backend` keeps no rules.
@@ -282,7 +295,7 @@ fn image(backend: Backend, host: &Host) -> Option<PathBuf> {
     match backend {
         Backend::Bwrap => own_image(host).map(Path::to_owned),
         Backend::Seatbelt => host.image.clone(),
-        Backend::Landlock | Backend::Container(_) | Backend::JobObject | Backend::None => None,
+        Backend::Namespace | Backend::Landlock | Backend::Container(_) | Backend::JobObject | Backend::None => None,
     }
 }
 

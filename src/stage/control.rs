@@ -169,6 +169,8 @@ pub enum Report {
     Unfit,
     /// What all that ran inside has used: the `Usage` that follows.
     Used,
+    /// It could not build the sandbox around itself: the `Fault` that follows.
+    Unbuilt,
 }
 
 /// Bytes of each record.
@@ -180,7 +182,7 @@ const MOST_MORE: usize = 8 << 10;
 impl Report {
     /// Whether bytes may follow.
     fn has_more(self) -> bool {
-        matches!(self, Self::Unfit | Self::Used)
+        matches!(self, Self::Unfit | Self::Used | Self::Unbuilt)
     }
 
     fn encode(self) -> [u8; 6] {
@@ -200,6 +202,7 @@ impl Report {
             Self::Spent => (13, 0, 0),
             Self::Unfit => (14, 0, 0),
             Self::Used => (15, 0, 0),
+            Self::Unbuilt => (16, 0, 0),
             Self::Tried(act, answer) => (11, act as u8, answer.number()),
         };
         let mut record = [tag, step, 0, 0, 0, 0];
@@ -225,6 +228,7 @@ impl Report {
             13 => Some(Self::Spent),
             14 => Some(Self::Unfit),
             15 => Some(Self::Used),
+            16 => Some(Self::Unbuilt),
             11 => Some(Self::Tried(Act::from_number(record[1])?, Answer::from_number(value))),
             _ => None,
         }

@@ -21,6 +21,8 @@ pub mod door;
 #[cfg(target_os = "macos")]
 #[path = "door/macos.rs"]
 pub mod door;
+pub mod fault;
+mod gate;
 pub mod handoff;
 mod held;
 pub mod inner;
@@ -33,6 +35,12 @@ pub mod inside;
 pub mod left;
 pub mod made;
 pub mod mend;
+#[cfg(target_os = "linux")]
+#[path = "namespace/linux.rs"]
+pub mod namespace;
+#[cfg(target_os = "macos")]
+#[path = "namespace/macos.rs"]
+pub mod namespace;
 pub mod outcome;
 pub mod outer;
 pub mod output;

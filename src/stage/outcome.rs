@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::account::Usage;
 use super::cgroup::Wants;
 use super::control::Step;
+use super::fault::Fault;
 use crate::diagnose::NESTED;
 use crate::error::{Error, Kind};
 use crate::exit::Status;
@@ -26,8 +27,10 @@ pub enum Outcome {
 }
 
 /// Why a backend failed.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Reason {
+    /// What the process that builds a sandbox around itself could not do, if it is that.
+    pub fault: Option<Fault>,
     /// The step of the inner stage, if it got that far.
     pub step: Option<Step>,
     /// In our words.
@@ -51,13 +54,7 @@ impl fmt::Display for Reason {
 impl Reason {
     /// What we could not do on the way to the launcher.
     pub(super) fn of(what: &str, error: &io::Error) -> Self {
-        Self {
-            step: None,
-            text: format!("cannot {what}: {}", describe(error)),
-            said: String::new(),
-            hung: false,
-            group: false,
-        }
+        Self { text: format!("cannot {what}: {}", describe(error)), ..Self::default() }
     }
 }
 
@@ -78,7 +75,13 @@ impl Reason {
 
 impl From<io::Error> for Reason {
     fn from(error: io::Error) -> Self {
-        Self { step: None, text: describe(&error), said: String::new(), hung: false, group: false }
+        Self { text: describe(&error), ..Self::default() }
+    }
+}
+
+impl From<Fault> for Reason {
+    fn from(fault: Fault) -> Self {
+        Self { text: fault.to_string(), fault: Some(fault), ..Self::default() }
     }
 }
 

@@ -7,9 +7,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use nix::errno::Errno;
 use nix::sys::signal::Signal;
-use nix::sys::wait::waitpid;
 use nix::unistd::Pid;
 
 use super::account::Account;
@@ -18,6 +16,7 @@ use super::confined::{self, Confine};
 use super::contained::Container;
 use super::control::{self, FORWARDED, Inner, Report, Step, WATCHED};
 use super::door::{self, Keeper, Removal};
+use super::gate::Gate;
 use super::handoff::{self, Errand, Handoff, Header, MARKER};
 use super::inside::{self, Isolation};
 use super::left::Listener;
@@ -32,7 +31,7 @@ use super::supervise::{self, Messages, Purpose, Started};
 use super::terminal::Terminal;
 use super::trial::Trial;
 use super::way_out::{Outside, Proxy};
-use super::{mend, planted, strays, traces};
+use super::{mend, namespace, planted, strays, traces};
 use crate::backend::container;
 use crate::host::Host;
 use crate::launch::{self, Command, Launch, Word};
@@ -213,6 +212,13 @@ fn start(
             let messages = messages.as_fd();
             sys::process::fork(|| prepared.execute(&passed, &keep, group.as_ref(), messages))?
         }
+        Launch::Namespaces(namespaces) => {
+            let handoff = handoff::read(&file, &header.nonce)
+                .ok_or_else(|| io::Error::other("the hand-off cannot be read back"))?;
+            let launcher = namespace::start(plan, namespaces, &handoff, &inner, group.as_ref())?;
+            drop((streams, inside));
+            launcher
+        }
         Launch::Confined(_) | Launch::InProcess => {
             let handoff = handoff::read(&file, &header.nonce)
                 .ok_or_else(|| io::Error::other("the hand-off cannot be read back"))?;
@@ -245,7 +251,7 @@ fn start(
 /// What has to hold inside, and what the target does to itself: a launch has one of them, or none.
 fn walls(plan: &Plan, launch: &Launch) -> Result<(Option<Isolation>, Option<Confine>), Reason> {
     match launch {
-        Launch::Program(_) => {
+        Launch::Program(_) | Launch::Namespaces(_) => {
             let isolation = inside::isolation(plan).map_err(|error| Reason::of("read /proc/self/ns", &error))?;
             Ok((Some(isolation), None))
         }
@@ -307,17 +313,14 @@ fn copy(
     group: Option<&Group>,
     mut ours: Vec<RawFd>,
 ) -> Result<Pid, Reason> {
-    let gate = group.filter(|group| group.takes_in()).map(|_| io::pipe()).transpose()?;
-    ours.extend(gate.iter().map(|(_, opened)| opened.as_raw_fd()));
+    let gate = Gate::of(group)?;
+    ours.extend(gate.opener());
     let outer = scratch.map(|_| PidFd::open(nix::unistd::getpid().as_raw())).transpose()?;
     let launcher = sys::process::fork(|| {
         for number in ours {
             drop(sys::fd::adopt(number));
         }
-        // Closed without a word: we gave up, or are gone.
-        if gate.as_ref().is_some_and(|(closed, _)| !matches!((&*closed).read(&mut [0]), Ok(1))) {
-            sys::process::exit_now(125);
-        }
+        gate.wait();
         if let Some(Err(error)) = group.map(Group::enter) {
             let errno = error.raw_os_error().unwrap_or(0);
             let _told = inner.report(Report::Failed(Step::Limits, errno), None);
@@ -330,14 +333,7 @@ fn copy(
             _ => run(),
         }
     })?;
-    if let (Some((_, mut opened)), Some(group)) = (gate, group)
-        && let Err(error) = group.take_in(launcher).and_then(|()| opened.write_all(b"t"))
-    {
-        drop(opened);
-        // Nothing of the run has begun.
-        while waitpid(launcher, None) == Err(Errno::EINTR) {}
-        return Err(Reason::without_group(&Wants::of(plan), &error));
-    }
+    gate.open(plan, group, launcher)?;
     Ok(launcher)
 }
 

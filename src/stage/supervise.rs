@@ -21,6 +21,7 @@ use super::account::{Account, End, Usage};
 use super::cgroup::Group;
 use super::control::{GO_ON, Message, Outer, Report, to_group};
 use super::door::Keeper;
+use super::fault::Fault;
 use super::outcome::{Outcome, Reason, Refusal, Used};
 use super::output::Output;
 use super::strace::Listener;
@@ -378,9 +379,7 @@ impl Watch<'_> {
                 self.last = Some(Outcome::NotStarted(Reason {
                     step: Some(step),
                     text: format!("cannot {}{reason}", step.text()),
-                    said: String::new(),
-                    hung: false,
-                    group: false,
+                    ..Reason::default()
                 }));
             }
             Report::Executing => self.committed = true,
@@ -404,6 +403,10 @@ impl Watch<'_> {
                 let refusal = Refusal::read(&more);
                 let refusal = refusal.ok_or_else(|| io::Error::other("a refusal without a reason"))?;
                 self.last = Some(Outcome::Unfit(refusal));
+            }
+            Report::Unbuilt => {
+                let fault = Fault::read(&more).ok_or_else(|| io::Error::other("a failure without a reason"))?;
+                self.last = Some(Outcome::NotStarted(fault.into()));
             }
             Report::Used => self.usage.add(Used::read(&more).unwrap_or_default()),
             Report::Tried(act, answer) => self.account.tried.push((act, answer)),
@@ -455,7 +458,7 @@ impl Watch<'_> {
     /// Whether an inner stage can say this now. A launcher that makes reports up has started nothing.
     fn expects(&self, report: Report) -> bool {
         match report {
-            Report::Alive => self.init.is_none(),
+            Report::Alive | Report::Unbuilt => self.init.is_none(),
             Report::Failed(..) => true,
             Report::Ready => self.init.is_some() && self.purpose == Purpose::Rehearsal,
             Report::Executing => self.init.is_some() && self.purpose != Purpose::Rehearsal && !self.committed,
@@ -573,6 +576,6 @@ impl Watch<'_> {
         if self.keeper.is_some() {
             said = diagnose::said_by_engine(&said);
         }
-        Reason { step: None, text: "it ended before it started the command".into(), said, hung: false, group: false }
+        Reason { text: "it ended before it started the command".into(), said, ..Reason::default() }
     }
 }

@@ -35,6 +35,14 @@ pub struct Wanted {
     trust: Option<PathBuf>,
 }
 
+impl Wanted {
+    /// The descriptor that has to reach the inner stage.
+    #[must_use]
+    pub fn number(&self) -> Option<RawFd> {
+        self.channel.or(self.socket)
+    }
+}
+
 /// A way out, on the host.
 #[derive(Debug)]
 pub struct Outside {

@@ -105,7 +105,12 @@ pub fn allowed(policy: &Policy, backend: Backend) -> Result<(Vec<Gap>, Vec<Strin
     let words: Vec<_> = gaps.iter().map(|gap| gap.protection).collect();
     let warning = match backend {
         Backend::None => format!("backend 'none' isolates nothing; not enforced: {}", words.join(", ")),
-        Backend::JobObject | Backend::Bwrap | Backend::Landlock | Backend::Seatbelt | Backend::Container(_) => {
+        Backend::JobObject
+        | Backend::Bwrap
+        | Backend::Namespace
+        | Backend::Landlock
+        | Backend::Seatbelt
+        | Backend::Container(_) => {
             format!("not enforced by '{backend}', as accepted: {}", words.join(", "))
         }
     };

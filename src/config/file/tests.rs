@@ -280,7 +280,7 @@ fn mistakes_in_toml_are_placed() {
         ("new_session = 'maybe'", "'maybe' is not one of auto, always, never"),
         (
             "backend_type = 'bwrap,,none'",
-            "1:16: key 'backend_type': '' is not one of auto, bwrap, landlock, seatbelt, container, jobobject, none",
+            "1:16: key 'backend_type': '' is not one of auto, bwrap, namespace, landlock, seatbelt, container, jobobject, none",
         ),
         ("backend_type = ['bwrap']", "expected a list of backends in one string, separated by commas, found a list"),
         ("allow_gaps = ['net']", "'net' is not one of files-read, files-write, masks, network"),

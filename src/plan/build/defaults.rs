@@ -174,7 +174,7 @@ impl Builder<'_> {
     pub fn terminal(&mut self, backend: Backend, device: &Path) {
         match backend {
             // Under the one name that programs find it by: `/dev/pts` is the view's own.
-            Backend::Bwrap => {
+            Backend::Bwrap | Backend::Namespace => {
                 let rule = Rule::System { from: device.to_owned(), small: false };
                 self.view.add(Path::new("/dev/console"), rule, FileKind::File);
             }

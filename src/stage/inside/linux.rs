@@ -61,7 +61,7 @@ pub fn isolation(plan: &Plan) -> io::Result<Isolation> {
         scope_sockets: plan.scope_sockets,
         landlock: sys::landlock::version(),
         filter: filter(plan),
-        cover: !plan.covers.is_empty(),
+        cover: plan.backend == Backend::Bwrap && !(plan.covers.is_empty() && plan.frozen.is_empty()),
     })
 }
 
@@ -74,11 +74,11 @@ pub(super) fn shut() -> Result<(), Failure> {
 pub(super) fn enter(handoff: &Handoff, isolation: &Isolation) -> Result<(), Failure> {
     // Before anything is mounted: it must not be in the namespace of the host.
     verify_place(isolation)?;
-    if isolation.cover || !handoff.devices.is_empty() {
+    if isolation.cover {
         if sys::process::has_capabilities(cover::NEEDED).at(Step::Privileges)? {
             return Err(Failure(Step::Privileges, 0));
         }
-        let checks = isolation.cover.then_some(&*handoff.checks);
+        let checks = handoff.checks.iter().any(|check| check.covered).then_some(&*handoff.checks);
         cover::cover(checks, &handoff.devices).at(Step::Cover)?;
     }
     verify_privileges()?;

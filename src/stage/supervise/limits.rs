@@ -95,11 +95,10 @@ impl Watch<'_> {
         } else {
             let seconds = if self.keeper.is_some() { SETUP_BY_ENGINE } else { SETUP }.as_secs();
             self.last = Some(Outcome::NotStarted(Reason {
-                step: None,
                 text: format!("it did not start the command within {seconds} s"),
                 said: self.messages.text(),
                 hung: true,
-                group: false,
+                ..Reason::default()
             }));
         }
         self.kill_all();

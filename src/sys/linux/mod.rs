@@ -3,10 +3,12 @@
 pub mod acl;
 pub mod at;
 pub mod attributes;
+pub mod beneath;
 pub mod channel;
 pub mod fd;
 pub mod image;
 pub mod keyring;
+pub mod namespaces;
 pub mod notify;
 pub mod pidfd;
 pub mod process;
