@@ -5,7 +5,7 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::fd::RawFd;
 use std::time::Duration;
 
-use crate::harness::{Call, World, backends, eventually, is_root, open_proc, program};
+use crate::harness::{Call, World, backends, eventually, has_view, is_root, open_proc, program};
 
 /// Prints the numbers of the shell's open descriptors. Those that listing them takes are closed again when it looks.
 const LIST: &str = "for fd in $(ls /proc/$$/fd | sort -n); do [ -e /proc/$$/fd/$fd ] && printf '%s ' $fd; done; echo";
@@ -344,7 +344,7 @@ fn a_jobserver_that_is_a_fifo_crosses_too() {
             world.run(words).env("MAKEFLAGS", &flags).done()
         };
         run(&["--keep-jobserver"]).is(0, "b'+'\n", "");
-        if backend.contains(&"bwrap") {
+        if has_view(&backend) {
             run(&[]).code(1).stdout("").stderr_has("No such file or directory");
         }
         world

@@ -149,8 +149,8 @@ fn bash_completes_options_backends_and_paths() -> Result<()> {
     let expected = "\
 --ba: --backend
 --allow: --allow-gap --allow-host --allow-socket
--b : auto bwrap landlock seatbelt container jobobject none
---backend n: none
+-b : auto bwrap namespace landlock seatbelt container jobobject none
+--backend n: namespace none
 --net : off host
 -v --new-session a: auto always
 --output-overflow : truncate kill

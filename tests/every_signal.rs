@@ -11,10 +11,11 @@ use crate::harness::{Call, Running, World, eventually, find, processes_with, pro
 use crate::result::{object, told};
 
 /// Options for each backend that let the command write to its working directory.
-const WRITABLE: [&[&str]; 3] = [
+const WRITABLE: [&[&str]; 4] = [
     &["-q", "-b", "bwrap", "-w", ".", "--core", "0"],
     &["-q", "-b", "none", "--core", "0"],
     &["-q", "-b", "landlock", "-w", ".", "--core", "0"],
+    &["-q", "-b", "namespace", "-w", ".", "--core", "0"],
 ];
 
 /// Signals that nobody can catch, and the one that we take as news of our children.

@@ -108,12 +108,17 @@ pub fn find(program: &str) -> Option<PathBuf> {
 
 /// Options that choose each backend in turn and silence its warnings: for what holds under all of them.
 pub const BACKENDS: [[&str; 3]; 4] =
-    [["-q", "-b", "bwrap"], ["-q", "-b", "namespace"], ["-q", "-b", "none"], ["-q", "-b", "landlock"]];
+    [["-q", "-b", "bwrap"], ["-q", "-b", "none"], ["-q", "-b", "landlock"], ["-q", "-b", "namespace"]];
 
 /// Those of them that this machine can have.
 pub fn backends() -> impl Iterator<Item = [&'static str; 3]> {
     let landlock = has_landlock();
     BACKENDS.into_iter().filter(move |words| landlock || !words.contains(&"landlock"))
+}
+
+/// Whether options choose a backend that mounts a view.
+pub fn has_view(options: &[impl AsRef<str>]) -> bool {
+    options.iter().any(|word| ["bwrap", "namespace"].contains(&word.as_ref()))
 }
 
 /// `backend` with what lets a process that the command starts read of itself in `/proc`.

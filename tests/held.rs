@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use nix::sys::signal::Signal;
 use serde_json::json;
 
-use crate::harness::{World, backends, eventually, is_root, processes_with, program};
+use crate::harness::{World, backends, eventually, has_view, is_root, processes_with, program};
 use crate::result::{object, told};
 
 #[test]
@@ -39,7 +39,7 @@ fn a_directory_that_is_closed_at_the_end_has_the_result_and_stays_closed() {
     for backend in backends().filter(|backend| backend[2] != "landlock") {
         for script in ["chmod 555 .; exit 7", "{ echo forged >r; } 2>/dev/null; chmod 000 .; exit 7"] {
             let world = World::new();
-            let options = if backend[2] == "bwrap" { &["-w", ".", "--result", "r"][..] } else { &["--result", "r"] };
+            let options = if has_view(&backend) { &["-w", ".", "--result", "r"][..] } else { &["--result", "r"] };
             world.sh(backend.iter().chain(options), script).done().is(7, "", "");
             let mode = fs::metadata(world.path("w")).expect("directory").permissions().mode() & 0o777;
             assert_eq!(mode, if script.contains("000") { 0 } else { 0o555 });
@@ -100,7 +100,7 @@ fn a_disk_that_the_command_fills_has_room_for_it_or_nothing_of_the_commands() {
             let (disk, program) = (disk.to_str().expect("text"), program());
             words.extend([disk, program.to_str().expect("text")]);
             words.extend(backend);
-            if backend[2] == "bwrap" {
+            if has_view(&backend) {
                 words.extend(["-w", "."]);
             }
             words.extend(["--result", "r", "--", "sh", "-c", script]);

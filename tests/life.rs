@@ -14,14 +14,25 @@ use nix::unistd::{Pid, setsid};
 use crate::harness::{Call, Running, World, eventually, processes, processes_with, program, usable};
 
 /// Options for each backend that let the command write to its working directory.
-const WRITABLE: [&[&str]; 3] =
-    [&["-q", "-b", "bwrap", "-w", "."], &["-q", "-b", "none"], &["-q", "-b", "landlock", "-w", "."]];
+const WRITABLE: [&[&str]; 4] = [
+    &["-q", "-b", "bwrap", "-w", "."],
+    &["-q", "-b", "none"],
+    &["-q", "-b", "landlock", "-w", "."],
+    &["-q", "-b", "namespace", "-w", "."],
+];
 
-/// What is left of a run whose program led a session of its own: the stages and the launcher are in that session, the
-/// command and its children carry `mark` in their arguments.
+/// What is left of a run whose program led a session of its own: the stages and the launcher are in that session, or have the name
+/// by which the program was called; the command and its children carry `mark` in their arguments.
 pub fn left(session: i32, mark: &str) -> BTreeSet<i32> {
-    let in_session = processes().into_iter().filter(|process| process.session == session && process.state != 'Z');
-    in_session.map(|process| process.pid).chain(processes_with(mark)).collect()
+    let is_one =
+        |pid: i32| fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|comm| comm.trim_end() == called(mark));
+    let of_run = processes().into_iter().filter(|one| one.state != 'Z' && (one.session == session || is_one(one.pid)));
+    of_run.map(|process| process.pid).chain(processes_with(mark)).collect()
+}
+
+/// The name by which the program is called for `mark`, short enough for the kernel.
+fn called(mark: &str) -> &str {
+    mark.trim_start_matches("mark-")
 }
 
 fn describe(pids: &BTreeSet<i32>) -> String {
@@ -38,8 +49,9 @@ fn child_of(pid: i32) -> Option<i32> {
 /// not hold a pipe that is read to the end here, until nothing is left.
 pub fn marked(world: &World, options: &[&str], script: &str, mark: &str) -> Call {
     let words = [options, &["--", "sh", "-c", script, mark]].concat();
+    let link = world.link(&format!("home/{}", called(mark)), program());
     // Where a careless launcher would leave things.
-    let call = world.run(words).env("TMPDIR", world.path("o")).env("XDG_RUNTIME_DIR", world.path("o"));
+    let call = world.call(link, words).env("TMPDIR", world.path("o")).env("XDG_RUNTIME_DIR", world.path("o"));
     let errors = File::create(world.path("o/errors")).expect("file");
     call.stdout(Stdio::null()).stderr(errors).before_exec(|| {
         no_core()?;
@@ -78,7 +90,12 @@ fn kill_at_any_moment(options: &[&str], signal: Signal, tries: u32) {
     let world = World::new();
     world.write("w/ticks", "");
     world.write("o/errors", "");
-    let before = (world.snapshot().into_keys().collect::<BTreeSet<_>>(), mounts());
+    let files = || {
+        // But for what calls the program.
+        let all = world.snapshot().into_keys().filter(|path| !path.is_symlink());
+        all.collect::<BTreeSet<_>>()
+    };
+    let before = (files(), mounts());
     // How long a start takes here and now: the moments cover it and some more.
     let begun = Instant::now();
     world.run([options, &["--", "true"]].concat()).done().is(0, "", "");
@@ -106,12 +123,13 @@ fn kill_at_any_moment(options: &[&str], signal: Signal, tries: u32) {
     let ticks = world.read("w/ticks");
     std::thread::sleep(Duration::from_millis(150));
     assert_eq!(world.read("w/ticks"), ticks, "somebody still writes");
-    assert_eq!((world.snapshot().into_keys().collect::<BTreeSet<_>>(), mounts()), before);
+    assert_eq!((files(), mounts()), before);
 }
 
 #[test]
 fn kill_at_any_moment_leaves_nothing() {
     kill_at_any_moment(WRITABLE[0], Signal::SIGKILL, 200);
+    kill_at_any_moment(WRITABLE[3], Signal::SIGKILL, 200);
 }
 
 #[test]
@@ -122,6 +140,7 @@ fn kill_without_a_sandbox_leaves_nothing() {
 #[test]
 fn kill_in_a_shared_session_leaves_nothing() {
     kill_at_any_moment(&[WRITABLE[0], &["--new-session", "never"]].concat(), Signal::SIGKILL, 60);
+    kill_at_any_moment(&[WRITABLE[3], &["--new-session", "never"]].concat(), Signal::SIGKILL, 60);
 }
 
 #[test]
@@ -129,6 +148,7 @@ fn term_and_int_at_any_moment_leave_nothing() {
     for signal in [Signal::SIGTERM, Signal::SIGINT] {
         kill_at_any_moment(WRITABLE[0], signal, 50);
         kill_at_any_moment(WRITABLE[1], signal, 20);
+        kill_at_any_moment(WRITABLE[3], signal, 20);
     }
 }
 
@@ -137,6 +157,7 @@ fn hup_and_quit_at_any_moment_leave_nothing() {
     for signal in [Signal::SIGHUP, Signal::SIGQUIT] {
         kill_at_any_moment(WRITABLE[0], signal, 50);
         kill_at_any_moment(WRITABLE[1], signal, 20);
+        kill_at_any_moment(WRITABLE[3], signal, 20);
     }
 }
 

@@ -202,7 +202,7 @@ fn what_is_printed_reads_back() {
             };
             let found = plan(again(&source, &["-q", "--dry-run", "--", "touch", "ran"]));
             assert_eq!(apart(&found), apart(&expected), "{line}");
-            if !run(&["--print-policy"]).done().out().contains("backend_type = \"bwrap,landlock\"") {
+            if !run(&["--print-policy"]).done().out().contains("backend_type = \"bwrap,namespace,landlock\"") {
                 assert_eq!(hash(again(&source, &["-q", "--dry-run=json", "touch", "ran"])), sha, "{line}");
             }
         } else {

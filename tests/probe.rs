@@ -113,12 +113,12 @@ fn differences(bwrap: &BTreeMap<String, bool>, other: &BTreeMap<String, bool>) -
 }
 
 #[test]
-fn both_give_the_same_answers() {
+fn all_give_the_same_answers() {
     if !has_landlock() {
         return;
     }
     for (name, options) in POLICIES {
-        let [bwrap, landlock] = ["bwrap", "landlock"].map(|backend| {
+        let [bwrap, namespace, landlock] = ["bwrap", "namespace", "landlock"].map(|backend| {
             let world = World::new();
             fill(&world, name);
             probe(&world, &|words| world.run([&["-b", backend], words].concat()), options)
@@ -126,6 +126,7 @@ fn both_give_the_same_answers() {
         // Names can be listed wherever the whole tree is read; `files-read` is partial for that.
         let expected = if name == "host-read" { &["read run"][..] } else { &[] };
         assert_eq!(differences(&bwrap, &landlock), expected, "{name}");
+        assert_eq!(differences(&bwrap, &namespace), Vec::<String>::new(), "{name}");
     }
 }
 

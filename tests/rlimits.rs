@@ -85,7 +85,7 @@ fn too_small_for_a_start_is_refused_with_the_least() {
 
 #[test]
 fn a_file_ends_at_its_size() {
-    for (backend, more) in backends().zip([&["-w", "."][..], &[], &["-w", "."]]) {
+    for (backend, more) in backends().zip([&["-w", "."][..], &[], &["-w", "."], &["-w", "."]]) {
         let world = World::new();
         let mut options = with(&backend, &["--max-file-size", "1M"]);
         options.extend(more.iter().map(ToString::to_string));

@@ -10,8 +10,12 @@ use nix::unistd::{Pid, setsid};
 use crate::harness::{Call, Running, World, eventually, processes, processes_with, program, usable};
 
 /// Options for each backend that let the command write to its working directory.
-const WRITABLE: [&[&str]; 3] =
-    [&["-q", "-b", "bwrap", "-w", "."], &["-q", "-b", "none"], &["-q", "-b", "landlock", "-w", "."]];
+const WRITABLE: [&[&str]; 4] = [
+    &["-q", "-b", "bwrap", "-w", "."],
+    &["-q", "-b", "none"],
+    &["-q", "-b", "landlock", "-w", "."],
+    &["-q", "-b", "namespace", "-w", "."],
+];
 
 /// `script` as a command, in a session of its own; returns when the script has made the file `ready`.
 fn begin(world: &World, options: &[&str], script: &str) -> Running {
@@ -294,6 +298,11 @@ fn chain(pid: i32) -> Vec<i32> {
     std::iter::successors(child(pid), |pid| child(*pid)).collect()
 }
 
+/// How many processes of a run are between the program and the inner stage.
+fn before_inner(options: &[&str]) -> usize {
+    usize::from(["bwrap", "landlock"].iter().any(|backend| options.contains(backend)))
+}
+
 #[test]
 fn an_old_stop_is_not_repeated() {
     for options in usable(WRITABLE) {
@@ -301,7 +310,7 @@ fn an_old_stop_is_not_repeated() {
         let script = format!("trap 'echo usr >> log' USR1; trap 'exit 9' TERM; {LOOP}");
         let running = begin_in_group(&world, &[options, &["--new-session", "never"]].concat(), &script);
         let group = Pid::from_raw(running.pid());
-        let command = chain(running.pid())[if options.contains(&"none") { 1 } else { 2 }];
+        let command = chain(running.pid())[1 + before_inner(&options)];
         // While the program cannot look, the command stops and goes on.
         running.signal(Signal::SIGSTOP);
         assert!(eventually(|| is_stopped(running.pid())));
@@ -325,7 +334,7 @@ fn a_stage_that_cannot_listen_loses_no_signal() {
         let world = World::new();
         let options = [options, &["--kill-after", "1h"]].concat();
         let running = begin(&world, &options, &format!("trap : USR1; trap 'exit 9' TERM; {LOOP}"));
-        let inner = Pid::from_raw(chain(running.pid())[usize::from(!options.contains(&"none"))]);
+        let inner = Pid::from_raw(chain(running.pid())[before_inner(&options)]);
         kill(inner, Signal::SIGSTOP).expect("signal");
         // Far more than a socket holds.
         for _ in 0..2000 {

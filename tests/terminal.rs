@@ -10,7 +10,7 @@ use crate::harness::{Call, World, eventually, find, is_root, processes, program,
 use crate::pty::Terminal;
 
 /// Options for each backend that let the command write to its working directory.
-const WRITABLE: [&str; 3] = ["-q -b bwrap -w .", "-q -b none", "-q -b landlock -w ."];
+const WRITABLE: [&str; 4] = ["-q -b bwrap -w .", "-q -b none", "-q -b landlock -w .", "-q -b namespace -w ."];
 
 /// A call of a shell in which `$SR` is the program with `options`.
 fn with_program(call: Call, options: &str) -> Call {

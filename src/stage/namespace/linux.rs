@@ -104,7 +104,7 @@ fn build(task: &Task) -> Result<(), Fault> {
     let kept: Vec<_> = given.chain(header.left.as_ref().map(|left| left.file)).chain(way_out).chain(own).collect();
     sys::fd::close_others(&kept).map_err(of(Act::Descriptors))?;
     sys::fd::silence(&[0, 1, 2]).map_err(of(Act::Descriptors))?;
-    sys::namespaces::forget_words();
+    sys::namespaces::forget_start();
     // Where there is no room for a new one, the filter still keeps the target from the caller's.
     let _left = sys::keyring::leave();
     match unshare(CloneFlags::CLONE_NEWCGROUP) {

@@ -22,6 +22,9 @@ use crate::sys::at::DIRECTORY;
 use crate::sys::beneath;
 use crate::sys::mounts::{Refused, Tree, remount};
 
+/// Where the host has its processes.
+const PROC: &str = "/proc";
+
 /// Flags of file systems in memory.
 const LOCKED: MsFlags = MsFlags::MS_NOSUID.union(MsFlags::MS_NODEV);
 
@@ -38,7 +41,12 @@ pub fn build(operations: &[Operation], proc: &OwnedFd) -> Result<OwnedFd, Fault>
         }
         _ => (None, operations),
     };
+    // It would show what is mounted there from here on.
+    let shown = |op: &Operation| matches!(op, Operation::Tree { from, .. } if from == Path::new(PROC));
+    let shown = operations.iter().any(shown).then(|| Tree::of(proc, Path::new(""), true)).transpose();
+    let shown = shown.map_err(|error| Fault::at(Act::Source, Path::new(PROC), error))?;
     let mut root = Root::new(whole, proc)?;
+    root.shown = shown;
     for operation in operations {
         root.carry_out(operation)?;
     }
@@ -50,6 +58,8 @@ struct Root<'p> {
     proc: &'p OwnedFd,
     /// The empty file and the empty directory, on a mount that is as read-only as each copy of it will be.
     empty: [OwnedFd; 2],
+    /// The `/proc` of the host, where that is shown.
+    shown: Option<Tree>,
     /// Devices of the file systems in memory.
     own: BTreeSet<u64>,
     /// The directory that was used last, and whether it is in memory.
@@ -66,7 +76,7 @@ impl<'p> Root<'p> {
         // At a place that is there in any case and stays in reach. Over the root directory it would be in the way when the old
         // one is unmounted: what lies on that goes first, and alone.
         let memory = fchdir(proc).and_then(|()| mount(Some("tmpfs"), ".", Some("tmpfs"), LOCKED, Some("mode=0755")));
-        let base = memory.and_then(|()| nix::fcntl::open("/proc", DIRECTORY, Mode::empty()));
+        let base = memory.and_then(|()| nix::fcntl::open(PROC, DIRECTORY, Mode::empty()));
         let base = base.map_err(|errno| of(errno.into()))?;
         let made = |done: nix::Result<()>| done.map_err(|errno| of(errno.into()));
         made(mkdirat(&base, "root", LEADS))?;
@@ -81,6 +91,7 @@ impl<'p> Root<'p> {
                 beneath::open(&base, Path::new("directory")).map_err(of)?,
             ],
             own,
+            shown: None,
             above: None,
             mounted: None,
         };
@@ -203,7 +214,8 @@ impl<'p> Root<'p> {
     fn tree(&mut self, from: &Path, at: &Path, place: Place, refused: Refused) -> Result<(), Fault> {
         let source = |error: io::Error| Fault::at(Act::Source, from, error);
         let failed = |error: io::Error| Fault::at(Act::Tree, at, error);
-        let tree = match from.strip_prefix("/proc") {
+        let tree = match from.strip_prefix(PROC) {
+            Ok(below) if below.as_os_str().is_empty() => self.shown.take().ok_or_else(|| Errno::EINVAL.into()),
             Ok(below) => Tree::of(self.proc, below, true),
             Err(_) => Tree::of(AT_FDCWD, from, true),
         };

@@ -93,27 +93,40 @@ pub fn loopback() -> io::Result<()> {
     if answer.family == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(answer.family.saturating_neg())) }
 }
 
-/// What can be read of this process's command line in `/proc` from here on: the name of the program.
+/// Wipes what this process was started with out of its memory: nothing is left to be read of it in `/proc`, by whoever it may be.
 ///
-/// Its words are the caller's, with paths and policies in them; whoever becomes process 1 of a sandbox without another exec would
-/// show them to everybody inside.
-pub fn forget_words() {
+/// The words are the caller's, with paths and policies in them, and so are the variables. Whoever becomes process 1 of a sandbox
+/// without another exec would show the words to everybody inside.
+pub fn forget_start() {
     unsafe extern "C" {
         /// `argv[0]` as the C library found it.
         static program_invocation_name: *mut libc::c_char;
+        /// The variables, up to a null pointer.
+        static environ: *const *mut libc::c_char;
     }
-    // The words lie one behind the other (the kernel checks nothing else when it shows them), each with a NUL.
+    // The words lie one behind the other (execve(2) puts them there, and /proc shows them so), each with a NUL.
     let length: usize = std::env::args_os().map(|word| word.len() + 1).sum();
     // SAFETY: the C library sets the pointer before `main` and this program never does.
     let first = unsafe { program_invocation_name };
-    if first.is_null() || length < 2 {
-        return;
+    if !first.is_null() && length > 1 {
+        // SAFETY: these are the bytes of the words, in writable memory for as long as the process lives; nobody holds a reference to
+        // them, since the standard library makes copies when it is asked.
+        unsafe { std::ptr::write_bytes(first, 0, length) };
     }
-    // SAFETY: of the bytes of the words, which the kernel laid there one behind the other, nobody holds a reference: the standard
-    // library makes copies when it is asked. They can be written as long as the process lives.
-    let words = unsafe { std::slice::from_raw_parts_mut(first.cast::<u8>(), length) };
-    words.fill(0);
-    for (byte, letter) in words[..length - 1].iter_mut().zip(b"sandbox-run") {
-        *byte = *letter;
+    // SAFETY: as above.
+    let mut next = unsafe { environ };
+    while !next.is_null() {
+        // SAFETY: not null, so it leads to the next pointer of a list that ends with a null one.
+        let variable = unsafe { *next };
+        if variable.is_null() {
+            return;
+        }
+        // SAFETY: a variable is a string that ends with a NUL.
+        let length = unsafe { libc::strlen(variable) };
+        // SAFETY: its bytes are in writable memory, on the stack or where setenv put them, and this program has one thread, which
+        // holds no reference to them here.
+        unsafe { std::ptr::write_bytes(variable, 0, length) };
+        // SAFETY: the list goes on behind a pointer that is not null.
+        next = unsafe { next.add(1) };
     }
 }
