@@ -31,7 +31,7 @@ pub fn left(session: i32, mark: &str) -> BTreeSet<i32> {
 }
 
 /// The name by which the program is called for `mark`, short enough for the kernel.
-fn called(mark: &str) -> &str {
+pub fn called(mark: &str) -> &str {
     mark.trim_start_matches("mark-")
 }
 

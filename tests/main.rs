@@ -52,6 +52,7 @@ mod hidden;
 mod hints;
 mod hooks;
 mod inheritance;
+mod injection;
 mod landlock;
 mod landlock_choice;
 mod landlock_metadata;
