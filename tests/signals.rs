@@ -310,7 +310,7 @@ fn an_old_stop_is_not_repeated() {
         let script = format!("trap 'echo usr >> log' USR1; trap 'exit 9' TERM; {LOOP}");
         let running = begin_in_group(&world, &[options, &["--new-session", "never"]].concat(), &script);
         let group = Pid::from_raw(running.pid());
-        let command = chain(running.pid())[1 + before_inner(&options)];
+        let command = chain(running.pid())[1 + before_inner(options)];
         // While the program cannot look, the command stops and goes on.
         running.signal(Signal::SIGSTOP);
         assert!(eventually(|| is_stopped(running.pid())));

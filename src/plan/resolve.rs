@@ -96,12 +96,10 @@ pub fn resolve(
     let new_session = container.is_some() || new_session(policy, host);
     let target = contained::target(container.as_ref(), &Search { word, path: &path, workdir: &workdir })?;
     if keeps_rules {
-        match backend {
-            Backend::Bwrap | Backend::Namespace | Backend::Landlock | Backend::JobObject | Backend::None => {
-                builder.defaults(false)?;
-            }
-            Backend::Container(_) => builder.defaults(true)?,
-            Backend::Seatbelt => builder.defaults_by_rules(policy, backend, attempt.run)?,
+        if backend == Backend::Seatbelt {
+            builder.defaults_by_rules(policy, backend, attempt.run)?;
+        } else {
+            builder.defaults(container.is_some())?;
         }
         hidden = builder.hidden(&policy.hidden, known)?;
         builder.own_settings(policy.read_from.as_deref());
@@ -133,15 +131,8 @@ pub fn resolve(
     let mut way_out = way_out::find(policy, host, backend, &mut lost)?;
     notes.extend(way_out.as_ref().map(WayOut::note));
     bounds::refuse(policy, backend)?;
-    let reach = match backend {
-        Backend::Landlock => Some(reach::find(&view, &reach::Asked { policy, host, streams: &streams }, &mut lost)?),
-        Backend::Bwrap
-        | Backend::Namespace
-        | Backend::Seatbelt
-        | Backend::Container(_)
-        | Backend::JobObject
-        | Backend::None => None,
-    };
+    let asked = reach::Asked { policy, host, streams: &streams };
+    let reach = (backend == Backend::Landlock).then(|| reach::find(&view, &asked, &mut lost)).transpose()?;
     let Bounds { limits, cgroup, procs_by_rlimit } = Bounds::find(policy, backend, host, attempt, &view, &mut lost);
     let gaps = gap::gaps(policy, backend, &lost).map_err(|error| streams.hint(error, policy.network))?;
     let scratch = reach.as_ref().map(|reach| &reach.scratch);

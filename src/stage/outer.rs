@@ -36,7 +36,6 @@ use crate::backend::container;
 use crate::host::Host;
 use crate::launch::{self, Command, Launch, Word};
 use crate::plan::Plan;
-use crate::plan::reach::Scratch;
 use crate::plan::trace::Tracing;
 use crate::sys;
 use crate::sys::pidfd::PidFd;
@@ -212,14 +211,7 @@ fn start(
             let messages = messages.as_fd();
             sys::process::fork(|| prepared.execute(&passed, &keep, group.as_ref(), messages))?
         }
-        Launch::Namespaces(namespaces) => {
-            let handoff = handoff::read(&file, &header.nonce)
-                .ok_or_else(|| io::Error::other("the hand-off cannot be read back"))?;
-            let launcher = namespace::start(plan, namespaces, &handoff, &inner, group.as_ref())?;
-            drop((streams, inside));
-            launcher
-        }
-        Launch::Confined(_) | Launch::InProcess => {
+        Launch::Namespaces(_) | Launch::Confined(_) | Launch::InProcess => {
             let handoff = handoff::read(&file, &header.nonce)
                 .ok_or_else(|| io::Error::other("the hand-off cannot be read back"))?;
             // The copy adopts its own duplicates of the streams by number. Our end of the socket is not for it: with that it
@@ -227,9 +219,8 @@ fn start(
             let mut ours = vec![outer.as_fd().as_raw_fd()];
             ours.extend(output.iter().flat_map(Output::descriptors));
             ours.extend(strace.as_ref().map(Strace::reader));
-            let scratch = plan.reach.as_ref().map(|reach| &reach.scratch);
-            let launcher = copy(plan, scratch, &handoff, &inner, group.as_ref(), ours)?;
-            drop(streams);
+            let launcher = copy(plan, launch, &handoff, &inner, group.as_ref(), ours)?;
+            drop((streams, inside));
             launcher
         }
     };
@@ -304,15 +295,21 @@ fn removal(command: &Command, passed: &mut Passed) -> io::Result<Removal> {
     Ok(Removal { program: command.program.clone(), arguments, environment })
 }
 
-/// Starts the inner stage in a copy of this process, which lets go of `ours`, in `group`; with `scratch` under a warden.
+/// Starts the inner stage in a copy of this process, which lets go of `ours`, in `group`; with private directories
+/// on the host under a warden.
 fn copy(
     plan: &Plan,
-    scratch: Option<&Scratch>,
+    launch: &Launch,
     handoff: &Handoff,
     inner: &Inner,
     group: Option<&Group>,
     mut ours: Vec<RawFd>,
 ) -> Result<Pid, Reason> {
+    if let Launch::Namespaces(namespaces) = launch {
+        // It lets go of all but what it needs.
+        return namespace::start(plan, namespaces, handoff, inner, group);
+    }
+    let scratch = plan.reach.as_ref().map(|reach| &reach.scratch);
     let gate = Gate::of(group)?;
     ours.extend(gate.opener());
     let outer = scratch.map(|_| PidFd::open(nix::unistd::getpid().as_raw())).transpose()?;

@@ -50,11 +50,11 @@ pub fn build(operations: &[Operation], proc: &OwnedFd) -> Result<OwnedFd, Fault>
     for operation in operations {
         root.carry_out(operation)?;
     }
-    Ok(root.root)
+    Ok(root.top)
 }
 
 struct Root<'p> {
-    root: OwnedFd,
+    top: OwnedFd,
     proc: &'p OwnedFd,
     /// The empty file and the empty directory, on a mount that is as read-only as each copy of it will be.
     empty: [OwnedFd; 2],
@@ -84,7 +84,7 @@ impl<'p> Root<'p> {
         made(mknodat(&base, "file", SFlag::S_IFREG, Mode::from_bits_truncate(0o444), 0))?;
         let own = BTreeSet::from([fstat(&base).map_err(|errno| of(errno.into()))?.st_dev]);
         let mut root = Self {
-            root: beneath::open(&base, Path::new("root")).map_err(of)?,
+            top: beneath::open(&base, Path::new("root")).map_err(of)?,
             proc,
             empty: [
                 beneath::open(&base, Path::new("file")).map_err(of)?,
@@ -99,13 +99,13 @@ impl<'p> Root<'p> {
             Some((from, refused, tree)) => {
                 (Some(from), Some(refused), tree.map_err(|error| Fault::at(Act::Source, from, error))?)
             }
-            None => (None, None, Tree::of_open(&root.root).map_err(|errno| of(errno.into()))?),
+            None => (None, None, Tree::of_open(&root.top).map_err(|errno| of(errno.into()))?),
         };
         read_only(base.as_fd()).map_err(of)?;
         let left = refused.map(|refused| root.refuse(&tree, refused)).transpose();
         let left = left.map_err(|error| Fault::at(Act::Tree, Path::new("/"), error))?.unwrap_or(true);
         tree.attach(AT_FDCWD, OsStr::new("/")).map_err(of)?;
-        root.root = tree.into();
+        root.top = tree.into();
         if let (Some(from), Some(refused), false) = (from, refused, left) {
             root.refuse_below(from, Path::new("/"), refused).map_err(of)?;
         }
@@ -117,7 +117,7 @@ impl<'p> Root<'p> {
             Operation::Tmpfs { at, place, mode, size } => {
                 let options = format!("mode={mode:04o},size={size}");
                 self.mount(Act::Tmpfs, at, *place, "tmpfs", LOCKED, Some(&options))?;
-                let opened = beneath::open(&self.root, at).map_err(|error| Fault::at(Act::Tmpfs, at, error))?;
+                let opened = beneath::open(&self.top, at).map_err(|error| Fault::at(Act::Tmpfs, at, error))?;
                 let found = fstat(&opened).map_err(|errno| Fault::at(Act::Tmpfs, at, errno))?;
                 self.own.insert(found.st_dev);
                 self.above = Some((at.clone(), opened, true));
@@ -135,7 +135,7 @@ impl<'p> Root<'p> {
             Operation::Kernel { kind, at, place } => self.kernel(*kind, at, *place),
             Operation::Empty { at, directory } => self.hide(at, *directory),
             Operation::ReadOnly { at } => {
-                let done = beneath::open(&self.root, at).and_then(|opened| read_only(opened.as_fd()));
+                let done = beneath::open(&self.top, at).and_then(|opened| read_only(opened.as_fd()));
                 done.map_err(|error| Fault::at(Act::ReadOnly, at, error))
             }
         }
@@ -145,7 +145,7 @@ impl<'p> Root<'p> {
     fn above<'a>(&mut self, at: &'a Path) -> io::Result<(BorrowedFd<'_>, &'a OsStr, bool)> {
         let (Some(above), Some(name)) = (at.parent(), at.file_name()) else { return Err(Errno::EINVAL.into()) };
         if self.above.as_ref().is_none_or(|(path, ..)| path != above) {
-            let opened = beneath::open(&self.root, above)?;
+            let opened = beneath::open(&self.top, above)?;
             let own = self.own.contains(&fstat(&opened)?.st_dev);
             self.above = Some((above.to_owned(), opened, own));
         }
@@ -193,7 +193,7 @@ impl<'p> Root<'p> {
         if place == Place::Made {
             self.directory(at)?;
         }
-        let opened = beneath::open(&self.root, at).map_err(|error| Fault::at(Act::Place, at, error))?;
+        let opened = beneath::open(&self.top, at).map_err(|error| Fault::at(Act::Place, at, error))?;
         // By the working directory, which has no name that somebody could put a link in.
         let mounted = fchdir(&opened).and_then(|()| mount(Some(kind), ".", Some(kind), flags, options));
         self.forget(at);
@@ -265,12 +265,12 @@ impl<'p> Root<'p> {
         for part in std::iter::once(Path::new("")).chain(below) {
             let path = if part.as_os_str().is_empty() { at.to_owned() } else { at.join(part) };
             let (Some(above), Some(name)) = (path.parent(), path.file_name()) else {
-                fchdir(&self.root)?;
+                fchdir(&self.top)?;
                 remount(Path::new("."), refused)?;
                 continue;
             };
             // The name is that of a mount, and no link.
-            fchdir(beneath::open(&self.root, above)?)?;
+            fchdir(beneath::open(&self.top, above)?)?;
             remount(Path::new(name), refused)?;
         }
         Ok(())
