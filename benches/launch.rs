@@ -19,14 +19,19 @@ fn main() {
     let here = top.path().join("here");
     std::fs::create_dir(&here).expect("directory");
     std::env::set_current_dir(&here).expect("directory");
-    for grants in [0, 10, 100, 500] {
+    for grants in [0, 10, 100, 1000] {
         let options = grant_options(top.path(), grants);
         let rounds = if grants > 50 { rounds / 10 } else { rounds };
         compare(&program, &options, rounds.max(1), &format!("{grants} extra grants"));
     }
     many_at_once(&program, rounds.min(100), rounds.min(5));
-    memory(&program);
+    for backend in ["bwrap", "namespace"] {
+        memory(&program, backend);
+    }
 }
+
+/// What is compared with the line.
+const BACKENDS: [&str; 4] = ["bwrap", "namespace", "landlock", "none"];
 
 fn grant_options(top: &Path, count: usize) -> Vec<String> {
     (0..count)
@@ -39,11 +44,14 @@ fn grant_options(top: &Path, count: usize) -> Vec<String> {
 }
 
 /// Our call, and the line a careful person would write for the same view.
-fn lines(program: &Path, options: &[String]) -> (Command, Command) {
-    let mut ours = Command::new(program);
-    ours.args(options).args(["--", "/bin/true"]);
+fn lines(program: &Path, options: &[String]) -> ([Command; BACKENDS.len()], Command) {
+    let mut ours = BACKENDS.map(|backend| {
+        let mut ours = Command::new(program);
+        ours.args(["-q", "-b", backend]).args(options).args(["--", "/bin/true"]);
+        ours
+    });
     let plan = Command::new(program)
-        .args(["--dry-run=json"])
+        .args(["--dry-run=json", "-b", "bwrap"])
         .args(options)
         .args(["--", "/bin/true"])
         .output()
@@ -71,7 +79,7 @@ fn lines(program: &Path, options: &[String]) -> (Command, Command) {
         }
     }
     theirs.args(["--new-session", "--", "/bin/true"]);
-    for command in [&mut ours, &mut theirs] {
+    for command in ours.iter_mut().chain([&mut theirs]) {
         command.stdin(Stdio::null()).stdout(Stdio::null());
     }
     (ours, theirs)
@@ -92,16 +100,26 @@ fn median(times: &mut [Duration]) -> f64 {
 
 fn compare(program: &Path, options: &[String], rounds: usize, name: &str) {
     let (mut ours, mut theirs) = lines(program, options);
-    let (mut mine, mut other) = (Vec::new(), Vec::new());
+    let (mut mine, mut other) = (BACKENDS.map(|_| Vec::new()), Vec::new());
     for _ in 0..rounds {
-        mine.push(time(&mut ours));
+        for (command, times) in ours.iter_mut().zip(&mut mine) {
+            times.push(time(command));
+        }
         other.push(time(&mut theirs));
     }
-    let (mine, other) = (median(&mut mine), median(&mut other));
-    println!("{name}: sandbox-run {mine:.2} ms, bwrap {other:.2} ms, ratio {:.2}", mine / other);
+    tell(name, &mut mine, &mut other);
 }
 
 /// All started before the first is awaited; time per launch.
+fn tell(name: &str, mine: &mut [Vec<Duration>; BACKENDS.len()], other: &mut [Duration]) {
+    let other = median(other);
+    println!("{name}: bwrap by hand {other:.2} ms");
+    for (backend, times) in BACKENDS.iter().zip(mine) {
+        let mine = median(times);
+        println!("  -b {backend}: {mine:.2} ms, ratio {:.2}", mine / other);
+    }
+}
+
 fn many_at_once(program: &Path, count: usize, rounds: usize) {
     let (mut ours, mut theirs) = lines(program, &[]);
     let burst = |command: &mut Command| {
@@ -112,19 +130,20 @@ fn many_at_once(program: &Path, count: usize, rounds: usize) {
         }
         start.elapsed() / u32::try_from(count).expect("count")
     };
-    let (mut mine, mut other) = (Vec::new(), Vec::new());
+    let (mut mine, mut other) = (BACKENDS.map(|_| Vec::new()), Vec::new());
     for _ in 0..rounds {
-        mine.push(burst(&mut ours));
+        for (command, times) in ours.iter_mut().zip(&mut mine) {
+            times.push(burst(command));
+        }
         other.push(burst(&mut theirs));
     }
-    let (mine, other) = (median(&mut mine), median(&mut other));
-    println!("{count} at once, per launch: sandbox-run {mine:.2} ms, bwrap {other:.2} ms, ratio {:.2}", mine / other);
+    tell(&format!("{count} at once, per launch"), &mut mine, &mut other);
 }
 
 /// Proportional memory of all processes of one run but the target.
-fn memory(program: &Path) {
+fn memory(program: &Path, backend: &str) {
     let mut ours = Command::new(program);
-    let mut child = ours.args(["--", "sleep", "5"]).stdin(Stdio::null()).spawn().expect("starts");
+    let mut child = ours.args(["-b", backend, "--", "sleep", "5"]).stdin(Stdio::null()).spawn().expect("starts");
     std::thread::sleep(Duration::from_millis(500));
     let mut kib = 0;
     let mut todo = vec![child.id().to_string()];
@@ -139,5 +158,5 @@ fn memory(program: &Path) {
         todo.extend(children.split_whitespace().map(str::to_owned));
     }
     child.wait().expect("wait");
-    println!("memory of outer stage, bwrap and inner stage together: {kib} KiB proportional");
+    println!("memory of our processes under {backend}: {kib} KiB proportional");
 }

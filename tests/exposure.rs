@@ -22,26 +22,34 @@ fn with_secrets(world: &World, options: &[&str], script: &str) -> Call {
     world.sh([options, &more].concat(), script).env("DROPPED", DROPPED).env("PASSED", PASSED)
 }
 
+/// Backends with processes of the command's own.
+const BOTH: [&str; 2] = ["bwrap", "namespace"];
+
 #[test]
 fn no_process_inside_shows_what_was_dropped() {
     let world = World::new();
     let script = "cat /proc/*/environ /proc/*/cmdline /proc/*/task/*/environ | tr '\\0' '\\n'";
     let control = world.call("sh", ["-c", "cat /proc/$$/environ"]).env("DROPPED", DROPPED).done();
     assert!(control.out().contains(DROPPED), "control: an environment can be read in /proc");
-    let done = with_secrets(&world, &[], script).done().code(0);
-    // The command's own environment is among it, and nothing else's.
-    let done = done.stdout_has(PASSED).stdout_has(FILED).stdout_has(TYPED);
-    done.stdout_lacks(DROPPED).stdout_lacks("SANDBOX_RUN_");
+    for backend in BOTH {
+        let done = with_secrets(&world, &["-b", backend], script).done().code(0);
+        // The command's own environment is among it, and nothing else's.
+        let done = done.stdout_has(PASSED).stdout_has(FILED).stdout_has(TYPED);
+        done.stdout_lacks(DROPPED).stdout_lacks("SANDBOX_RUN_");
+    }
 }
 
 #[test]
 fn no_command_line_inside_shows_a_value_or_the_policy() {
     let world = World::new();
-    let done = with_secrets(&world, &["-r", "/etc/hosts"], "cat /proc/*/cmdline").done().code(0);
-    let lines = done.out();
-    assert!(lines.contains("cat /proc/*/cmdline"), "control: command lines can be read\n{lines}");
-    for text in [DROPPED, PASSED, FILED, TYPED, "--env-file", "/etc/hosts", "--ro-bind", "bwrap", "sandbox-run"] {
-        assert!(!lines.contains(text), "{text}\n{lines}");
+    for backend in BOTH {
+        let options = ["-b", backend, "-r", "/etc/hosts"];
+        let done = with_secrets(&world, &options, "cat /proc/*/cmdline").done().code(0);
+        let lines = done.out();
+        assert!(lines.contains("cat /proc/*/cmdline"), "control: command lines can be read\n{lines}");
+        for text in [DROPPED, PASSED, FILED, TYPED, "--env-file", "/etc/hosts", "--ro-bind", backend, "sandbox-run"] {
+            assert!(!lines.contains(text), "{text}\n{lines}");
+        }
     }
 }
 

@@ -68,6 +68,7 @@ mod lost;
 mod made;
 mod masks;
 mod matrix;
+mod namespace;
 mod nesting;
 mod network;
 mod output;

@@ -129,10 +129,16 @@ fn normalised(world: &World, text: &str) -> String {
         let rules = line.starts_with("rules of Landlock ABI ");
         let line = line.strip_suffix(", metadata of root's files").unwrap_or(line);
         let line = &line.replace(", setuid files of root, openat2 of root, ", ", ");
-        mounts = if line.starts_with("mounts (") || rules { true } else { mounts && line.starts_with("  ") };
+        let operations = line.starts_with("operations (");
+        // For root device nodes are read-only.
+        let line = &if line.starts_with("  bind /dev/") { line.replace(" ro,", " rw,") } else { line.clone() };
+        mounts =
+            if line.starts_with("mounts (") || rules || operations { true } else { mounts && line.starts_with("  ") };
         let path = line.split(' ').find(|word| word.starts_with('/')).unwrap_or_default();
         if line.starts_with("mounts (") {
             out += "mounts, without those of the machine:\n";
+        } else if operations {
+            out += "operations, without those of the machine:\n";
         } else if rules {
             let (_, tcp) = line.split_once("), ").expect("what becomes of TCP");
             out.extend(["rules of Landlock, without those of the machine, ", tcp, "\n"]);
@@ -244,6 +250,15 @@ fn profiles_for_macos() {
     seatbelt("links", &["-r", "link", "--mask", "env", "true"]);
     seatbelt("host", &["-r", "/", "--show-hidden", "*", "true"]);
     seatbelt("network", &["--net", "host", "-w", ".", "true"]);
+}
+
+#[test]
+fn operations_of_our_own() {
+    let own =
+        |name: &str, words: &[&str]| plan_of(&format!("namespace-{name}"), &[&["-b", "namespace"], words].concat());
+    own("masks", &["-w", ".", "--mask", "secrets", "--mask", ".env", "--protect", "src/keep", "-r", "{o}", "true"]);
+    own("nested", &["-w", ".", "-r", "ro", "-w", "ro/rw", "--mask", "ro/rw/deep", "-r", "ro/rw/deep/file", "true"]);
+    own("host", &["-r", "/", "--show-hidden", "*", "--net", "host", "true"]);
 }
 
 #[test]
