@@ -148,6 +148,7 @@ pub const PATHS: &str = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin";
 /// Fresh directories, none below another's HOME or `/tmp`: `w` to work in, `o` outside, `home`. Removed at the end.
 pub struct World {
     top: tempfile::TempDir,
+    aside: tempfile::TempDir,
 }
 
 impl World {
@@ -163,7 +164,10 @@ impl World {
 
     fn below(place: &str) -> Self {
         let top = tempfile::Builder::new().prefix("sandbox-run-test-").tempdir_in(place).expect("temporary directory");
-        let world = Self { top };
+        let aside =
+            tempfile::Builder::new().prefix("sandbox-run-aside-").tempdir_in("/tmp").expect("temporary directory");
+        fs::set_permissions(aside.path(), fs::Permissions::from_mode(0o755)).expect("mode");
+        let world = Self { top, aside };
         fs::set_permissions(world.top.path(), fs::Permissions::from_mode(0o755)).expect("mode");
         for name in ["w", "o", "home"] {
             fs::create_dir(world.top.path().join(name)).expect("directory");
@@ -208,6 +212,13 @@ impl World {
     pub fn link(&self, name: &str, to: impl AsRef<Path>) -> PathBuf {
         let path = self.path(name);
         std::os::unix::fs::symlink(to, &path).expect("link");
+        path
+    }
+
+    /// The program under test by another name, that of its processes; no part of this world's files.
+    pub fn program_as(&self, name: &str) -> PathBuf {
+        let path = self.aside.path().join(name);
+        std::os::unix::fs::symlink(program(), &path).expect("link");
         path
     }
 

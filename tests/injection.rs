@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::harness::{World, eventually, has, program};
+use crate::harness::{World, eventually, has};
 use crate::life::{called, left, mark};
 
 /// The calls, each with the error that it answers in turn at each of its places.
@@ -28,7 +28,6 @@ const CALLS: &[(&str, &str)] = &[
     ("chdir", "EACCES"),
     ("capset", "EPERM"),
     ("pidfd_open", "ENOSYS"),
-    ("poll", "ENOMEM"),
 ];
 
 /// Calls that may fail: what they do is had by other means, or kept by other walls as well.
@@ -44,6 +43,7 @@ const SPARED: &[(&str, &str)] = &[
 struct Injected {
     world: World,
     mark: String,
+    link: String,
     log: World,
 }
 
@@ -51,19 +51,30 @@ impl Injected {
     fn new() -> Self {
         let world = World::new();
         let mark = mark();
-        world.link(&format!("home/{}", called(&mark)), program());
+        let link = world.program_as(called(&mark)).to_str().expect("text").to_owned();
         world.write("w/sub/file", "text");
         world.write("w/.git/config", "");
-        Self { world, mark, log: World::new() }
+        Self { world, mark, link, log: World::new() }
     }
 
     fn run(&self, call: &str, error: &str, nth: Option<usize>) -> (crate::harness::Done, bool) {
         let when = nth.map(|nth| format!(":when={nth}")).unwrap_or_default();
         let inject = format!("inject={call}:error={error}{when}");
         let log = self.log.text("o/log");
-        let link = self.world.text(&format!("home/{}", called(&self.mark)));
-        let words =
-            ["-f", "-qq", "-o", &log, "-e", &format!("trace={call}"), "-e", &inject, &link, "-q", "-b", "namespace"];
+        let words = [
+            "-f",
+            "-qq",
+            "-o",
+            &log,
+            "-e",
+            &format!("trace={call}"),
+            "-e",
+            &inject,
+            &self.link,
+            "-q",
+            "-b",
+            "namespace",
+        ];
         let options =
             ["-w", "sub", "--mask", "sub/file", "--", "sh", "-c", "echo ran; touch sub/ran; cat sub/file", &self.mark];
         let running = self.world.call("strace", words.iter().chain(&options)).spawn();

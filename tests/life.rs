@@ -49,9 +49,11 @@ fn child_of(pid: i32) -> Option<i32> {
 /// not hold a pipe that is read to the end here, until nothing is left.
 pub fn marked(world: &World, options: &[&str], script: &str, mark: &str) -> Call {
     let words = [options, &["--", "sh", "-c", script, mark]].concat();
-    let link = world.link(&format!("home/{}", called(mark)), program());
     // Where a careless launcher would leave things.
-    let call = world.call(link, words).env("TMPDIR", world.path("o")).env("XDG_RUNTIME_DIR", world.path("o"));
+    let call = world
+        .call(world.program_as(called(mark)), words)
+        .env("TMPDIR", world.path("o"))
+        .env("XDG_RUNTIME_DIR", world.path("o"));
     let errors = File::create(world.path("o/errors")).expect("file");
     call.stdout(Stdio::null()).stderr(errors).before_exec(|| {
         no_core()?;
@@ -90,11 +92,7 @@ fn kill_at_any_moment(options: &[&str], signal: Signal, tries: u32) {
     let world = World::new();
     world.write("w/ticks", "");
     world.write("o/errors", "");
-    let files = || {
-        // But for what calls the program.
-        let all = world.snapshot().into_keys().filter(|path| !path.is_symlink());
-        all.collect::<BTreeSet<_>>()
-    };
+    let files = || world.snapshot().into_keys().collect::<BTreeSet<_>>();
     let before = (files(), mounts());
     // How long a start takes here and now: the moments cover it and some more.
     let begun = Instant::now();
