@@ -61,6 +61,17 @@ fn a_capability_would_be_none_over_the_mounts() {
     done.is(0, &format!("['{user}', '0', '1']\n"), "");
 }
 
+/// Nothing is executed anew, so that the file of process 1 is the host's own: out of reach, as all of that process is.
+#[test]
+fn process_1_cannot_be_looked_into() {
+    let world = World::new();
+    let script = "for name in exe root cwd environ mem maps fd/0; do head -c 1 /proc/1/$name && echo $name; done; chmod 777 /proc/1/exe; \
+                  tr -d '\\0' </proc/1/cmdline; head -c 1 /proc/self/maps >/dev/null && echo control";
+    let before = fs::metadata(program()).unwrap().permissions();
+    world.sh(["-b", "namespace"], &format!("{{ {script}; }} 2>/dev/null")).done().is(0, "control\n", "");
+    assert_eq!(fs::metadata(program()).unwrap().permissions(), before);
+}
+
 #[test]
 fn what_is_mounted_later_stays_outside() {
     if !is_root() {

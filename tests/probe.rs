@@ -113,7 +113,7 @@ fn differences(bwrap: &BTreeMap<String, bool>, other: &BTreeMap<String, bool>) -
 }
 
 #[test]
-fn all_give_the_same_answers() {
+fn both_give_the_same_answers() {
     if !has_landlock() {
         return;
     }
