@@ -237,7 +237,7 @@ fn bad_values() {
     let files = "is less than 16, the fewest that a program can be started with";
     let whole = "is not a whole number of seconds, in which processor time is counted";
     let large = "is more than 63 bits of bytes";
-    let backends = "is not one of auto, bwrap, landlock, seatbelt, container, jobobject, none";
+    let backends = "is not one of auto, bwrap, namespace, landlock, seatbelt, container, jobobject, none";
     for (option, value, reason) in [
         ("--net", "maybe", "'maybe' is not one of off, host"),
         ("--net", "", "'' is not one of off, host"),

@@ -80,7 +80,7 @@ C = ""
 fn every_key_is_read() {
     let document = toml(EVERYTHING);
     assert_eq!(document.extends, ["rust"]);
-    assert_eq!(document.backend_type, Some(vec![Backend::Bwrap, Backend::Landlock, Backend::None]));
+    assert_eq!(document.backend_type, Some(vec![Backend::Bwrap, Backend::Namespace, Backend::Landlock, Backend::None]));
     assert_eq!(document.allow_gaps, [Protection::Masks, Protection::Sockets].into());
     assert_eq!(document.read_roots, paths(&["/r", "~/r", "r"]));
     assert_eq!(document.cwd_allow_hidden, Some(vec![".git".into(), ".venv".into()]));

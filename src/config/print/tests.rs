@@ -364,7 +364,7 @@ fn example() -> Policy {
 
 #[test]
 fn toml_shows_who_decided() {
-    let expected = r#"backend_type = "bwrap,landlock"
+    let expected = r#"backend_type = "bwrap,namespace,landlock"
 allow_gaps = [
     "cpu",  # from --allow-gap
 ]
@@ -397,7 +397,7 @@ keep_fds = [
 #[test]
 fn json_is_indented() {
     let expected = r#"{
-  "backend_type": "bwrap,landlock",
+  "backend_type": "bwrap,namespace,landlock",
   "allow_gaps": [
     "cpu"
   ],
@@ -433,7 +433,7 @@ fn json_is_indented() {
 #[test]
 fn the_canonical_bytes_and_their_hash() {
     let expected = concat!(
-        r#"{"allow_gaps":["cpu"],"allow_network":true,"backend_type":"bwrap,landlock","cwd_allow_hidden":[],"env":["A","M_*"],"env_set":{"B":"\u00e9"},"#,
+        r#"{"allow_gaps":["cpu"],"allow_network":true,"backend_type":"bwrap,namespace,landlock","cwd_allow_hidden":[],"env":["A","M_*"],"env_set":{"B":"\u00e9"},"#,
         r#""keep_fds":[3,9],"read_roots_optional":["base64:L/8="],"tmp_size":"64M","write_roots":["/v","/w"],"write_roots_create":["/new"]}"#
     );
     assert_eq!(String::from_utf8(canonical(&example())).unwrap(), expected);
