@@ -406,7 +406,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Reads the head of an answer to a request with `method`, without fields whose value is `hidden`; what is wrong with it stands behind "the answer".
+    /// Reads the head of an answer to a request with `method`, without what is `hidden`: fields with such a name or value, words behind the status; what is wrong with it stands behind "the answer".
     pub fn parse(bytes: &[u8], method: &str, hidden: &dyn Fn(&[u8]) -> bool) -> Result<Self, &'static str> {
         let mut room = [httparse::EMPTY_HEADER; FIELDS_MAX];
         let mut answer = httparse::Response::new(&mut room);
@@ -435,7 +435,7 @@ impl Answer {
                     return Err("has a Transfer-Encoding other than chunked");
                 }
                 "transfer-encoding" => chunked = true,
-                _ if hidden(value) => {}
+                _ if hidden(value) || hidden(field.name.as_bytes()) => {}
                 _ if dropped.contains(&name) || HOP.contains(&&*name) => {}
                 _ => kept.push((field.name.to_owned(), value.to_vec())),
             }
@@ -448,7 +448,11 @@ impl Answer {
             (Some(length), false) => Framing::Length(length),
             (None, false) => Framing::ToEnd,
         };
-        let mut out = format!("HTTP/1.1 {status} {}\r\n", answer.reason.unwrap_or_default()).into_bytes();
+        let mut out = format!(
+            "HTTP/1.1 {status} {}\r\n",
+            answer.reason.filter(|text| !hidden(text.as_bytes())).unwrap_or_default()
+        )
+        .into_bytes();
         write_fields(&mut out, &kept);
         if chunked && status >= 200 && status != 204 {
             out.extend_from_slice(b"Transfer-Encoding: chunked\r\n");

@@ -111,7 +111,9 @@ pub struct Misplaced;
 
 /// Puts secrets into a request where they belong. `verified`: it goes to its host over TLS that was verified.
 pub fn swap(credentials: &[Credential], head: &mut Head, verified: bool) -> Result<(), Misplaced> {
-    let plain = matches!(&*head.method, "TRACE" | "OPTIONS") || !verified;
+    // The first two give back what they are sent, also to servers that know no capitals.
+    let plain =
+        ["TRACE", "TRACK", "OPTIONS"].iter().any(|method| head.method.eq_ignore_ascii_case(method)) || !verified;
     for credential in credentials {
         let own = !plain && credential.is_for(&head.host);
         let mut there = false;
@@ -219,7 +221,7 @@ mod tests {
             becomes(BEARER, "a.test", "GET", "/", "authorization: Bearer own\r\n").unwrap(),
             "authorization: Bearer own"
         );
-        for method in ["TRACE", "OPTIONS"] {
+        for method in ["TRACE", "trace", "TRACK", "OPTIONS"] {
             assert_eq!(becomes(BEARER, "a.test", method, "/", "").unwrap(), "");
         }
         for host in ["b.test", "x.a.test", "api.a.test", "127.0.0.1"] {

@@ -90,6 +90,10 @@ pub fn run(plan: &Plan, launch: &Launch, host: &Host, mode: Mode) -> (Outcome, A
         Ok((started, left, proxy)) => {
             let mut watched = supervise::watch(plan, host, started, terminal);
             watched.1.requests = proxy.and_then(Proxy::finish);
+            let lost = watched.1.requests.as_ref().map_or(0, |sums| sums.lost_lines);
+            if lost > 0 {
+                tracing::warn!("{lost} lines of --net-log could not be written");
+            }
             for (host, count) in watched.1.requests.iter().flat_map(|sums| &sums.denied_hosts) {
                 tracing::info!("denied: {host} ({count})");
             }

@@ -198,6 +198,10 @@ fn answers_are_written_anew_for_a_connection_that_ends() {
         Ok(("HTTP/1.1 200 OK\r\nX: y\r\nContent-Length: 3\r\nConnection: close\r\n\r\n".into(), Framing::Length(3)))
     );
     assert_eq!(
+        read("HTTP/1.1 200 hidden\r\nhidden: y\r\nContent-Length: 0\r\n\r\n", "GET").unwrap().0,
+        "HTTP/1.1 200 \r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+    );
+    assert_eq!(
         read("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", "GET"),
         Ok(("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n".into(), Framing::Chunked))
     );

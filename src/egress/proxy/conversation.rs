@@ -24,6 +24,8 @@ pub(super) struct Conversation<'a, C = Socket> {
     pub(super) ahead: Vec<u8>,
     pub(super) entry: Entry,
     pub(super) begun: Instant,
+    /// Whether the client has been told that a tunnel is open.
+    pub(super) welcomed: bool,
 }
 
 /// Whether somebody looks into a tunnel.
@@ -59,7 +61,15 @@ impl From<Refused> for Stop {
 impl<'a> Conversation<'a> {
     pub(super) fn new(proxy: &'a Proxy, client: Socket) -> Self {
         let clock = Clock::new(proxy.stop.as_fd());
-        Self { proxy, clock, client, ahead: Vec::new(), entry: Entry::default(), begun: Instant::now() }
+        Self {
+            proxy,
+            clock,
+            client,
+            ahead: Vec::new(),
+            entry: Entry::default(),
+            begun: Instant::now(),
+            welcomed: false,
+        }
     }
 
     /// Holds it to its end.
@@ -172,7 +182,13 @@ impl<'a> Conversation<'a> {
             Err(Stop::Refused(refused)) => {
                 self.tell_refused(&refused);
                 let end = self.opening_end();
-                let _answered = self.clock.write_all(&mut self.client, &refused.socks().bytes(), end);
+                // After the answer of SOCKS what is said is the client's own protocol.
+                let answer = match (self.welcomed, self.entry.port) {
+                    (false, _) => refused.socks().bytes().to_vec(),
+                    (true, Some(80)) => refused.http(false, false),
+                    (true, _) => Vec::new(),
+                };
+                let _answered = self.clock.write_all(&mut self.client, &answer, end);
                 self.clock.linger(self.client);
             }
             Err(Stop::Silently(refused)) => {
@@ -212,6 +228,7 @@ impl<'a> Conversation<'a> {
         self.entry.port = Some(port);
         let (server, look) = self.open_tunnel(&host, port)?;
         self.say(&socks::Reply::Done.bytes())?;
+        self.welcomed = true;
         self.tunnel(server, look, &host, port)
     }
 

@@ -63,6 +63,13 @@ fn methods_and_paths_count_in_the_clear() {
         (get("ok.test", port, "/repos/me//secret"), "403"),
         (get("ok.test", port, "/repos/me//x"), "200"),
         (get("ok.test", port, "/repos//me/secret"), "403"),
+        // As some servers read it.
+        (get("ok.test", port, "/repos/me/secret;x"), "403"),
+        (get("ok.test", port, "/repos/me/SECRET"), "403"),
+        (get("ok.test", port, "/repos/me/secret%20"), "403"),
+        (get("ok.test", port, "/repos/me/secret.;x=y"), "403"),
+        (get("ok.test", port, "/repos/me/secrets"), "200"),
+        (get("ok.test", port, "/REPOS/me/x"), "403"),
         (get("ok.test", port, "/").replacen("GET", "POST", 1), "403"),
     ] {
         let answer = world.ask(&request);
