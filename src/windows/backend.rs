@@ -11,7 +11,7 @@ impl Backend {
         match self {
             // The same job, without its restrictions.
             Self::JobObject | Self::None => jobobject::strength(protection),
-            Self::Bwrap | Self::Landlock | Self::Seatbelt | Self::Container(_) => Strength::Absent,
+            Self::Bwrap | Self::Namespace | Self::Landlock | Self::Seatbelt | Self::Container(_) => Strength::Absent,
         }
     }
 }

@@ -200,6 +200,28 @@ fn no_link_of_an_image_leads_ours_into_a_grant() {
     }
 }
 
+/// What is private lies in memory, and nowhere in a grant.
+#[test]
+fn a_link_of_an_image_makes_no_private_directory_the_hosts() {
+    for (user, place) in Place::both() {
+        let world = &place.world;
+        let evil = world.dir("w/evil");
+        world.call("chown", ["-R", &format!("{user}:{user}"), &world.text("w")]).done().code(0);
+        let evil = evil.to_str().unwrap();
+        import(
+            &place,
+            "private",
+            &[("tmp", &format!("-> {evil}")), (&format!("{}/x", evil.trim_start_matches('/')), "")],
+            &[],
+        );
+        let done = place.run_image("private", &["-w", ".", "--", "sh", "-c", "echo TOKEN >/tmp/t"]).done();
+        done.refused(125, &["cannot start the sandbox with backend 'podman'"]);
+        assert!(!world.has("w/evil/t"));
+        import(&place, "plain-tmp", &[("tmp/x", "")], &[]);
+        place.run_image("plain-tmp", &["-w", ".", "--", "sh", "-c", "echo TOKEN >/tmp/t"]).done().is(0, "", "");
+    }
+}
+
 #[test]
 fn an_image_is_one_that_is_there() {
     let Some(place) = Place::of(0) else { return };

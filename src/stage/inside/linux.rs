@@ -148,6 +148,10 @@ fn verify_view(handoff: &Handoff) -> Result<(), Failure> {
 
 /// Nothing is writable but what was planned: a mount below a read grant, or something that the engine adds.
 fn verify_mounts(handoff: &Handoff) -> Result<(), Failure> {
+    // With a link of the image on the way an engine mounts elsewhere, and what is written goes to where that leads.
+    if handoff.writable.iter().any(|place| std::fs::canonicalize(place).map_or(true, |end| end != *place)) {
+        return Err(Failure(Step::View, 0));
+    }
     let table = std::fs::read("/proc/self/mountinfo").at(Step::Writable)?;
     let planned = |at: &Path| handoff.writable.iter().any(|place| at.starts_with(place));
     let mut lines = table.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
