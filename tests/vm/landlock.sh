@@ -95,8 +95,9 @@ check 'and nothing of it is left' 0 -- nobody 'sleep 4321'
 check 'nor its private directory' 1 -- test -e "$(cat place)"
 
 # Without namespaces it is what auto takes.
+check 'auto builds namespaces where there is no bubblewrap' 0 =ran -- env PATH=/nowhere /usr/bin/sandbox-run -- /bin/echo ran
 if [ "$version" -ge 6 ]; then
-    check 'auto takes it where there is no bubblewrap' 0 =ran -- env PATH=/nowhere /usr/bin/sandbox-run -- /bin/echo ran
+    check 'a list takes it where there is no bubblewrap' 0 =ran -- env PATH=/nowhere /usr/bin/sandbox-run -b bwrap,landlock -- /bin/echo ran
 else
-    check 'auto names both reasons' 125 = '~no bwrap' '~processes (' -- env PATH=/nowhere /usr/bin/sandbox-run -- /bin/echo ran
+    check 'a list names both reasons' 125 = '~no bwrap' '~processes (' -- env PATH=/nowhere /usr/bin/sandbox-run -b bwrap,landlock -- /bin/echo ran
 fi
