@@ -12,6 +12,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
 use nix::sys::signal::Signal;
+use nix::sys::socket::Backlog;
 use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 
@@ -156,11 +157,16 @@ impl Drop for Proxy {
     }
 }
 
+/// As many as the kernel allows wait for us: whoever does not fit tries again after a second, and 128 are what libraries take.
+#[cfg(target_os = "linux")]
+const QUEUE: Backlog = Backlog::MAXALLOWABLE;
+#[cfg(not(target_os = "linux"))]
+const QUEUE: Backlog = Backlog::MAXCONN;
+
 /// In the inner stage: listens, and lets whoever is at the other end serve. Gives the channel to a proxy of ours.
 pub fn open(wanted: &Wanted) -> io::Result<Option<OwnedFd>> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, wanted.port))?;
-    // Whoever does not fit into the queue tries again after a second, and the library's queue has 128 places.
-    nix::sys::socket::listen(&listener, nix::sys::socket::Backlog::MAXCONN)?;
+    nix::sys::socket::listen(&listener, QUEUE)?;
     let adopt = |number: Option<RawFd>| number.and_then(sys::fd::adopt);
     if let Some(channel) = adopt(wanted.channel) {
         sys::channel::send(channel.as_fd(), b"l", Some(listener.as_fd()), true)?;
