@@ -265,6 +265,21 @@ impl<'a> Conversation<'a> {
 }
 
 impl<'a, C: Wire> Conversation<'a, C> {
+    /// The head of a request within a connection to `host`, if the rules allow it, with secrets in their place where the connection
+    /// is `verified`.
+    pub(super) fn request_within(&mut self, host: &Host, port: u16, verified: bool) -> Result<Head, Stop> {
+        let mut head = self.read_head(Place::Within(host, port))?;
+        self.entry.method = Some(head.method.clone());
+        if let Target::Path(path, _) = &head.target {
+            self.entry.path = Some(path.as_str().to_owned());
+        }
+        let path = head.path_for_rules();
+        let rule = self.allow(&head, &Inside { method: &head.method, path: &path })?;
+        self.entry.rule = Some(rule.to_string());
+        self.proxy.swap(&mut head, verified)?;
+        Ok(head)
+    }
+
     pub(super) fn opening_end(&self) -> Instant {
         until(self.begun, self.proxy.limits.opening, self.proxy.limits.total)
     }

@@ -54,10 +54,9 @@ mod tls {
     use nix::poll::PollFlags;
     use rustls::{ConnectionCommon, SideData, StreamOwned};
 
-    use super::super::super::head::{Head, Place, Target};
+    use super::super::super::head::Head;
     use super::super::super::host::Host;
     use super::super::super::log::Kind;
-    use super::super::super::rules::Inside;
     use super::super::super::secrets;
     use super::super::Proxy;
     use super::super::conversation::{Conversation, Left, Stop};
@@ -214,15 +213,7 @@ mod tls {
     impl<C: Wire> Conversation<'_, C> {
         /// One request within TLS, on to `server` in TLS of our own.
         fn within(&mut self, server: Socket, host: &Host, port: u16) -> Left {
-            let mut head = self.read_head(Place::Within(host, port))?;
-            self.entry.method = Some(head.method.clone());
-            if let Target::Path(path, _) = &head.target {
-                self.entry.path = Some(path.as_str().to_owned());
-            }
-            let path = head.path_for_rules();
-            let rule = self.allow(&head, &Inside { method: &head.method, path: &path })?;
-            self.entry.rule = Some(rule.to_string());
-            self.proxy.swap(&mut head, true)?;
+            let head = self.request_within(host, port, true)?;
             let failed = |reason: &str| Refused {
                 code: "certificate",
                 text: format!("cannot speak TLS with '{host}:{port}': {reason}"),

@@ -9,11 +9,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 use nix::poll::PollFlags;
 
 use super::super::flow::{BUFFER, Flow, Lost, Turn};
-use super::super::head::{Place, Target};
 use super::super::hello::{self, Opening};
 use super::super::host::Host;
 use super::super::log::Outcome;
-use super::super::rules::Inside;
 use super::conversation::{Conversation, Left, Look, Stop};
 use super::refused::Refused;
 use super::wire::Socket;
@@ -36,15 +34,7 @@ impl Conversation<'_> {
                 Ok(())
             }
             Opening::Http => {
-                let mut head = self.read_head(Place::Within(host, port))?;
-                self.entry.method = Some(head.method.clone());
-                if let Target::Path(path, _) = &head.target {
-                    self.entry.path = Some(path.as_str().to_owned());
-                }
-                let path = head.path_for_rules();
-                let rule = self.allow(&head, &Inside { method: &head.method, path: &path })?;
-                self.entry.rule = Some(rule.to_string());
-                self.proxy.swap(&mut head, false)?;
+                let head = self.request_within(host, port, false)?;
                 self.exchange(&head, server, if port == 443 { 443 } else { 80 })
             }
             Opening::Other | Opening::Partial if !web && look != Look::Only => {
