@@ -297,10 +297,11 @@ fn paths_begin_where_the_caller_is() {
 #[test]
 fn a_signal_ends_the_wait_for_a_pipe() {
     let world = World::new();
-    let fifo = world.path("home/fifo");
-    nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::from_bits_truncate(0o600)).expect("fifo");
     for option in ["--policy", "--env-file"] {
-        let running = world.run([option, "~/fifo", "--result", "../o/r", "true"]).spawn();
+        // Each its own: a process that a parallel test is starting may hold the writer of the last one for a moment.
+        let fifo = world.path(&format!("home/fifo{option}"));
+        nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::from_bits_truncate(0o600)).expect("fifo");
+        let running = world.run([option, &format!("~/fifo{option}"), "--result", "../o/r", "true"]).spawn();
         let mut writer = None;
         // Nobody can open it so before a reader is there.
         assert!(eventually(|| {
