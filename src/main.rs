@@ -1,5 +1,9 @@
 //! The program: becomes the inner stage when it is one, otherwise makes one call and leaves with its status.
 
+#[cfg(all(target_os = "linux", target_env = "musl"))]
+#[global_allocator]
+static ALLOCATOR: sandbox_run::sys::allocator::Allocator = sandbox_run::sys::allocator::Allocator::new();
+
 #[cfg(unix)]
 fn main() -> std::process::ExitCode {
     use sandbox_run::exit::Status;

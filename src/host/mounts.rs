@@ -5,7 +5,8 @@
 
 use std::collections::HashMap;
 use std::ffi::OsString;
-use std::fs;
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
@@ -43,11 +44,19 @@ struct Place<'a> {
     path: PathBuf,
 }
 
+/// The kernel's list of the mounts of this process, as it is.
+pub fn table() -> io::Result<Vec<u8>> {
+    // It has no length that could be asked for.
+    let mut list = Vec::with_capacity(16 << 10);
+    File::open("/proc/self/mountinfo")?.read_to_end(&mut list)?;
+    Ok(list)
+}
+
 impl Mounts {
     /// Those of this process; none where the list cannot be read.
     #[must_use]
     pub fn of_this_process() -> Self {
-        Self::parse(&fs::read("/proc/self/mountinfo").unwrap_or_default())
+        Self::parse(&table().unwrap_or_default())
     }
 
     fn parse(list: &[u8]) -> Self {

@@ -70,7 +70,7 @@ pub(super) fn adapt(container: Option<&Container>, ops: &mut Vec<MountOp>, size:
 
 /// The operations as an engine can carry them out, `size` bounding each file system in memory.
 fn operations(ops: Vec<MountOp>, size: u64, warnings: &mut Vec<String>) -> Vec<MountOp> {
-    let table = std::fs::read("/proc/self/mountinfo").unwrap_or_default();
+    let table = mounts::table().unwrap_or_default();
     let points: Vec<_> = table.split(|byte| *byte == b'\n').filter_map(mounts::point).collect();
     let mut own = Vec::new();
     for op in ops {

@@ -18,6 +18,7 @@ use super::links::walk;
 use super::view::{FileKind, Rule, View};
 use super::{base, closed};
 use crate::error::{Error, Kind, Result};
+use crate::host::mounts;
 use crate::policy::Hidden;
 use crate::policy::hidden::{Names, Overflow};
 use crate::sys::process::describe;
@@ -108,7 +109,7 @@ impl Ground {
                 // HOME may be the root: all else would wait for what lies nearest below it.
                 home => rest.extend(home.filter(|home| home != root && shown(home))),
             }
-            for (point, kind) in far_mounts(&fs::read("/proc/self/mountinfo").unwrap_or_default()) {
+            for (point, kind) in far_mounts(&mounts::table().unwrap_or_default()) {
                 let people = OF_PEOPLE.contains(&kind.as_str()) && view.shows(&point) && !is_everywhere(&point);
                 if people && !decided.contains(point.as_os_str()) {
                     unsearched.push(point.clone());
@@ -127,12 +128,20 @@ impl Ground {
         for places in [&mut narrow, &mut tools] {
             places.retain(|path| view.shows(path));
         }
-        let top = |root: &PathBuf| {
-            let mut above = root.ancestors().skip(1);
-            let top = above.find(|top| fs::symlink_metadata(top.join(WHOLE)).is_ok())?;
+        // Many roots may lie in one directory.
+        let mut is_top: HashMap<PathBuf, bool> = HashMap::new();
+        let mut top = |root: &PathBuf| {
+            let top = root.ancestors().skip(1).find(|top| {
+                let known = is_top.get(*top).copied();
+                known.unwrap_or_else(|| {
+                    let found = fs::symlink_metadata(top.join(WHOLE)).is_ok();
+                    is_top.insert((*top).to_owned(), found);
+                    found
+                })
+            })?;
             view.shows(&top.join(WHOLE)).then(|| (root.clone(), top.to_owned()))
         };
-        let tops = roots.iter().chain(&narrow).chain(&tools).filter_map(top).collect();
+        let tops = roots.iter().chain(&narrow).chain(&tools).filter_map(&mut top).collect();
         Self { roots, decided, narrow, tools, tools_below, closed, rest, unsearched, tops }
     }
 
@@ -144,15 +153,20 @@ impl Ground {
 
 /// Whether `path` is a part of every view, or of a file system without files. People keep projects in two places of these.
 fn is_everywhere(path: &Path) -> bool {
-    let below = |places: &[&str]| places.iter().any(|place| path.starts_with(Path::new("/").join(place)));
-    is_system(path) || below(&["proc", "sys"]) || (below(&["dev"]) && !path.starts_with(base::SHARED))
+    let top = top_name(path).unwrap_or_default();
+    is_system(path) || top == "proc" || top == "sys" || (top == "dev" && !path.starts_with(base::SHARED))
 }
 
 /// Whether `path` is a directory of the system or lies in one, and is no place of projects.
 fn is_system(path: &Path) -> bool {
     let project = |place: &str| path != Path::new(place) && path.starts_with(place);
-    let below = base::SYSTEM.iter().any(|place| path.starts_with(Path::new("/").join(place)));
+    let below = top_name(path).is_some_and(|top| base::SYSTEM.iter().any(|name| top == *name));
     below && !project("/usr/src") && !project("/usr/local/src")
+}
+
+/// The name below the root that an absolute `path` is or lies in.
+fn top_name(path: &Path) -> Option<&OsStr> {
+    path.iter().nth(1)
 }
 
 /// Mount points of file systems that are not entered on the way, and their types.

@@ -2,15 +2,64 @@
 //!
 //! The result names no link any more, so that nothing planted later can redirect what was resolved once.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
+use std::rc::Rc;
 
 use crate::sys::process::describe;
 
 /// The kernel's own limit on the number of links, `MAXSYMLINKS`.
 const MAX_LINKS: usize = 40;
+
+thread_local! {
+    /// What was met at each place, while somebody remembers.
+    static MET: RefCell<Option<HashMap<PathBuf, Met>>> = const { RefCell::new(None) };
+}
+
+/// What is at a place.
+#[derive(Clone, Debug)]
+struct Met {
+    metadata: Rc<fs::Metadata>,
+    /// What it says, if it is a link.
+    text: Option<Rc<Path>>,
+}
+
+/// While this lives, walks of this thread look at each place that is there only once.
+///
+/// For a stretch in which nothing is made and whatever others change meanwhile is noticed later, by device and inode.
+#[derive(Debug)]
+pub struct Memory(());
+
+impl Memory {
+    /// Begins with nothing remembered.
+    #[must_use]
+    pub fn begin() -> Self {
+        MET.set(Some(HashMap::new()));
+        Self(())
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        MET.set(None);
+    }
+}
+
+/// What is at `place`, the last name not followed.
+fn meet(place: &Path) -> io::Result<Met> {
+    if let Some(met) = MET.with_borrow(|all| all.as_ref()?.get(place).cloned()) {
+        return Ok(met);
+    }
+    let metadata = fs::symlink_metadata(place)?;
+    let text = metadata.is_symlink().then(|| fs::read_link(place)).transpose()?;
+    let met = Met { metadata: metadata.into(), text: text.map(|text| text.as_path().into()) };
+    MET.with_borrow_mut(|all| all.as_mut().map(|all| all.insert(place.to_owned(), met.clone())));
+    Ok(met)
+}
 
 /// A symbolic link on the way to a file.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -46,7 +95,7 @@ pub fn walk_from(start: &Path, path: &Path) -> io::Result<Walk> {
     let mut links = Vec::new();
     while let Some(name) = todo.pop() {
         if name == ".." || name == "." {
-            if metadata.as_ref().is_some_and(|found: &fs::Metadata| !found.is_dir()) {
+            if metadata.as_ref().is_some_and(|found: &Rc<fs::Metadata>| !found.is_dir()) {
                 return Err(io::Error::from_raw_os_error(libc::ENOTDIR));
             }
             if name == ".." {
@@ -56,15 +105,15 @@ pub fn walk_from(start: &Path, path: &Path) -> io::Result<Walk> {
             continue;
         }
         end.push(&name);
-        let found = fs::symlink_metadata(&end)?;
-        if !found.file_type().is_symlink() {
-            metadata = Some(found);
+        let met = meet(&end)?;
+        let Some(text) = met.text else {
+            metadata = Some(met.metadata);
             continue;
-        }
+        };
         if links.len() == MAX_LINKS {
             return Err(io::Error::from_raw_os_error(libc::ELOOP));
         }
-        let text = fs::read_link(&end)?;
+        let text = text.to_path_buf();
         todo.extend(reversed(&text));
         let at = end.clone();
         if text.is_absolute() {
@@ -75,8 +124,8 @@ pub fn walk_from(start: &Path, path: &Path) -> io::Result<Walk> {
         metadata = None;
         links.push(Link { at, text });
     }
-    let metadata = metadata.map_or_else(|| fs::symlink_metadata(&end), Ok)?;
-    Ok(Walk { links, end, metadata })
+    let metadata = metadata.map_or_else(|| meet(&end).map(|met| met.metadata), Ok)?;
+    Ok(Walk { links, end, metadata: Rc::unwrap_or_clone(metadata) })
 }
 
 /// The deepest directory above `path`, which does not exist, and what is missing below it.

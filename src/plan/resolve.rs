@@ -13,7 +13,7 @@ use super::bounds::{self, Bounds};
 use super::build::Builder;
 use super::env::{self, Inputs, Jobserver};
 use super::hidden::Scan;
-use super::links::{reason, walk};
+use super::links::{Memory, reason, walk};
 use super::obeyed::{self, Told};
 use super::reach::{self, Scratch};
 use super::streams::{self, Streams};
@@ -75,6 +75,7 @@ pub fn resolve(
     known: Option<&Scan>,
 ) -> Result<Plan> {
     let mut warnings = Vec::new();
+    let _memory = Memory::begin();
     let workdir = workdir(policy, host)?;
     let path = target::path_entries(host.variable("PATH"));
     let word = argv.first().ok_or_else(|| Error::text(Kind::Usage, "cannot run anything: no command given"))?;

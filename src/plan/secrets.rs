@@ -7,11 +7,18 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::links::{Walk, walk, walk_from};
+use super::listing::Listings;
 use super::view::FileKind;
 use super::{base, closed};
 use crate::error::{Error, Result};
 use crate::host::Host;
 use crate::policy::hidden;
+
+/// Directories below a home in which many places of secrets may lie.
+const CROWDED_HOME: &[&str] = &["", ".config/", ".local/share/"];
+
+/// The same below the root.
+const CROWDED: &[&str] = &["etc/", "var/lib/"];
 
 /// A place that is hidden below any wider grant.
 #[derive(Clone, Debug)]
@@ -31,7 +38,7 @@ pub(super) struct Place {
 pub(super) struct Secrets(Vec<Place>);
 
 impl Secrets {
-    /// Most do not exist: one look each.
+    /// Most do not exist.
     pub fn of(host: &Host) -> Self {
         let mut places = Vec::new();
         // HOME is the caller's word; the user database may know another home, in which the same secrets lie.
@@ -39,8 +46,13 @@ impl Secrets {
         let homes: BTreeSet<PathBuf> =
             host.home.iter().chain(&listed).filter_map(|home| walk(home).ok()).map(|found| found.end).collect();
         for home in homes {
+            let listings = Listings::of(&home, CROWDED_HOME);
             for (name, what) in base::SECRETS {
-                for name in named(&home, name.trim_start_matches(base::COMMITTED)) {
+                let name = name.trim_start_matches(base::COMMITTED);
+                if !name.contains('*') && listings.lack(name) {
+                    continue;
+                }
+                for name in named(&home, name) {
                     places.extend(place(&home, &name, what, true));
                 }
             }
@@ -51,8 +63,11 @@ impl Secrets {
             }
         }
         let root = Path::new("/");
+        let listings = Listings::of(root, CROWDED);
         for (name, what) in base::ROOT_SECRETS {
-            places.extend(place(root, Path::new(name), what, true));
+            if !listings.lack(name) {
+                places.extend(place(root, Path::new(name), what, true));
+            }
         }
         for (name, what) in base::RUNTIME {
             places.extend(place(root, Path::new(name), what, false));
@@ -121,7 +136,7 @@ fn place(directory: &Path, name: &Path, what: &'static str, secret: bool) -> Opt
         found?;
         let shut = |part: &&Path| {
             let at = directory.join(part);
-            fs::metadata(&at).is_ok_and(|data| closed::enter(&at, &data).is_err())
+            walk(&at).is_ok_and(|found| closed::enter(&at, &found.metadata).is_err())
         };
         let parts = name.ancestors().skip(1).filter(|part| !part.as_os_str().is_empty());
         parts.filter(shut).last().map_or((name, false), |part| (part, true))

@@ -3,12 +3,12 @@
 //! The most specific path decides; at the same path the higher [`Rule`] decides, so a denial wins a tie. Mounting in path
 //! order, parents before children, is then all there is to precedence. Looks at the host's files, changes nothing.
 
-use std::collections::btree_map::Entry as Slot;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
 
 use super::Held;
 use super::hidden::is_dotted;
+use super::path_map::PathMap;
 
 /// One mount operation. Paths are absolute, without links, `.` and `..`.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
@@ -231,7 +231,7 @@ pub const MASK_MODE: u32 = 0o555;
 /// The rules of one view, by path.
 #[derive(Clone, Debug, Default)]
 pub struct View {
-    entries: BTreeMap<PathBuf, Entry>,
+    entries: PathMap<Entry>,
     /// Where protects were asked for, be it that a mask decides there.
     protects: BTreeSet<PathBuf>,
 }
@@ -263,15 +263,13 @@ impl View {
         );
         let device = at.starts_with("/dev") && !at.starts_with(super::base::SHARED);
         let mut entry = Entry { rule, directory: kind == FileKind::Directory, device, granted: false };
-        match self.entries.entry(at.to_owned()) {
-            Slot::Vacant(slot) => {
-                slot.insert(entry);
+        match self.entries.get_mut(at) {
+            None => self.entries.insert(at, entry),
+            Some(old) if old.rule < entry.rule => {
+                entry.granted = matches!(old.rule, Rule::Read | Rule::Write);
+                *old = entry;
             }
-            Slot::Occupied(mut slot) if slot.get().rule < entry.rule => {
-                entry.granted = matches!(slot.get().rule, Rule::Read | Rule::Write);
-                slot.insert(entry);
-            }
-            Slot::Occupied(_) => {}
+            Some(_) => {}
         }
     }
 
@@ -294,7 +292,7 @@ impl View {
     /// The rule that decides about `path` and where it is attached.
     #[must_use]
     pub fn decides(&self, path: &Path) -> Option<(&Path, &Rule)> {
-        path.ancestors().find_map(|at| self.entries.get_key_value(at)).map(|(at, entry)| (at.as_path(), &entry.rule))
+        self.entries.nearest(path).map(|(at, entry)| (at, &entry.rule))
     }
 
     /// Whether what the host has at `path` (without links) is visible.
@@ -321,7 +319,7 @@ impl View {
     /// Whether the host's file at `path`, or one below it, can be written.
     #[must_use]
     pub fn lets_write_in(&self, path: &Path) -> bool {
-        self.writable(path) || self.entries.iter().any(|(at, entry)| at.starts_with(path) && entry.rule.writable())
+        self.writable(path) || self.entries.below(path).any(|(_, entry)| entry.rule.writable())
     }
 
     /// Every rule and where it is attached, parents first.
@@ -381,7 +379,7 @@ impl View {
     /// itself a mount cannot be renamed (EBUSY).
     pub fn pin(&mut self) {
         let mut pins = BTreeSet::new();
-        for (at, entry) in &self.entries {
+        for (at, entry) in self.entries.iter() {
             let above = || at.ancestors().skip(1).take_while(|parent| self.writable(parent));
             let top = match entry.rule {
                 Rule::Protect | Rule::Mask | Rule::Read | Rule::DenySocket | Rule::Secret | Rule::Pin => None,
@@ -397,7 +395,7 @@ impl View {
             };
             for parent in above() {
                 // A write grant inside another is a mount as well; what lies between the two is not.
-                if !self.entries.contains_key(parent) {
+                if !self.entries.contains(parent) {
                     pins.insert(parent.to_owned());
                 }
                 if top == Some(parent) {
@@ -417,16 +415,16 @@ impl View {
         let mut seal = Vec::new();
         let mut made: BTreeSet<&Path> = BTreeSet::new();
         let root = Path::new("/");
-        let own_root = !self.entries.contains_key(root);
+        let own_root = !self.entries.contains(root);
         if own_root {
             seal.push(root.to_owned());
         }
-        for (at, entry) in &self.entries {
+        for (at, entry) in self.entries.iter() {
             let parent = at.parent().unwrap_or(root);
             let on_own = self.on_own_file_system(at);
-            let nothing_there = entry.rule.hides() && on_own && !self.shows_below(at);
+            let nothing_there = entry.rule.hides() && on_own && !self.leads_on(at);
             let emitted = !nothing_there;
-            if emitted && on_own && parent != root && !self.entries.contains_key(parent) && made.insert(parent) {
+            if emitted && on_own && parent != root && !self.entries.contains(parent) && made.insert(parent) {
                 ops.push(MountOp::Dir { at: parent.to_owned() });
             }
             let at = at.clone();
@@ -484,26 +482,19 @@ impl View {
     pub fn last_mounts(&self) -> BTreeSet<PathBuf> {
         let last = |at: &PathBuf, entry: &Entry| {
             let ends = entry.rule.hides() || entry.rule == Rule::Protect;
-            entry.rule == Rule::Pin || (ends && !self.on_own_file_system(at) && !self.shows_below(at))
+            entry.rule == Rule::Pin || (ends && !self.on_own_file_system(at) && !self.leads_on(at))
         };
         self.entries.iter().filter(|(at, entry)| last(at, entry)).map(|(at, _)| at.clone()).collect()
     }
 
     fn has_entries_below(&self, at: &Path) -> bool {
-        self.entries.range(at.to_owned()..).nth(1).is_some_and(|(below, _)| below.starts_with(at))
+        self.entries.below(at).next().is_some()
     }
 
     /// Whether the way to something that is there leads through `at`.
     #[must_use]
     pub fn leads_on(&self, at: &Path) -> bool {
-        let mut below = self.entries.range(at.to_owned()..).take_while(|(below, _)| below.starts_with(at));
-        below.any(|(below, entry)| below != at && !entry.rule.hides())
-    }
-
-    /// Whether anything below `at` has to have a place.
-    fn shows_below(&self, at: &Path) -> bool {
-        let mut below = self.entries.range(at.to_owned()..).skip(1).take_while(|(below, _)| below.starts_with(at));
-        below.any(|(_, entry)| !entry.rule.hides())
+        self.entries.below(at).any(|(_, entry)| !entry.rule.hides())
     }
 
     /// Whether the place for a mount at `at` is on a file system of the sandbox's own, where it has to be made.

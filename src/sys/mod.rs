@@ -29,6 +29,6 @@ pub mod streams;
 
 pub use system::{acl, channel, image, keyring, pidfd};
 #[cfg(target_os = "linux")]
-pub use system::{attributes, beneath, namespaces, notify};
+pub use system::{allocator, attributes, beneath, namespaces, notify};
 #[cfg(target_os = "macos")]
 pub use system::{landlock, sandbox};

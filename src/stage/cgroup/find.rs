@@ -15,7 +15,7 @@ use super::members::holds_us;
 use super::systemd::Systemd;
 use super::unified::Unified;
 use super::{Mechanism, Wants};
-use crate::host::Host;
+use crate::host::{Host, mounts};
 
 /// The way to a group for `wants` on this host, or what is missing.
 ///
@@ -87,7 +87,7 @@ struct Membership {
 
 impl Tables {
     pub(super) fn of(process: Pid) -> Option<Self> {
-        let mounts = fs::read("/proc/self/mountinfo").ok()?;
+        let mounts = mounts::table().ok()?;
         let groups = fs::read(format!("/proc/{process}/cgroup")).ok()?;
         Some(Self::parse(&mounts, &groups))
     }

@@ -94,7 +94,7 @@ fn read_only(places: &[&Path]) -> io::Result<()> {
         return Ok(());
     }
     // Rarely is anything of the host mounted below one; the host's flags stay, as they have to.
-    let table = fs::read("/proc/self/mountinfo")?;
+    let table = mounts::table()?;
     let mounted: BTreeSet<PathBuf> = table.split(|byte| *byte == b'\n').filter_map(mounts::point).collect();
     for place in places {
         for at in mounted.range(place.to_path_buf()..).take_while(|at| at.starts_with(place)) {

@@ -152,7 +152,7 @@ fn verify_mounts(handoff: &Handoff) -> Result<(), Failure> {
     if handoff.writable.iter().any(|place| std::fs::canonicalize(place).map_or(true, |end| end != *place)) {
         return Err(Failure(Step::View, 0));
     }
-    let table = std::fs::read("/proc/self/mountinfo").at(Step::Writable)?;
+    let table = mounts::table().at(Step::Writable)?;
     let planned = |at: &Path| handoff.writable.iter().any(|place| at.starts_with(place));
     let mut lines = table.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
     if lines.all(|line| mounts::point(line).is_some_and(|at: PathBuf| planned(&at) || is_mounted_read_only(line))) {

@@ -1,6 +1,7 @@
 //! What Linux does in its own way.
 
 pub mod acl;
+pub mod allocator;
 pub mod at;
 pub mod attributes;
 pub mod beneath;
