@@ -98,6 +98,7 @@ mod second_names;
 mod signals;
 mod sockets;
 mod streams;
+mod swapped;
 mod targets;
 mod terminal;
 mod time;

@@ -128,6 +128,18 @@ pub fn walk_from(start: &Path, path: &Path) -> io::Result<Walk> {
     Ok(Walk { links, end, metadata: Rc::unwrap_or_clone(metadata) })
 }
 
+/// What is at `path`, which names no link: an error where one has come on the way since.
+#[cfg(target_os = "linux")]
+pub fn unfollowed(path: &Path) -> io::Result<fs::Metadata> {
+    fs::File::from(crate::sys::beneath::open_absolute(path)?).metadata()
+}
+
+/// What is at `path`, which names no link.
+#[cfg(not(target_os = "linux"))]
+pub fn unfollowed(path: &Path) -> io::Result<fs::Metadata> {
+    fs::symlink_metadata(path)
+}
+
 /// The deepest directory above `path`, which does not exist, and what is missing below it.
 ///
 /// What is missing has no `.`, and no `..`: whoever writes `missing/../x` may mean `x`, and the system finds nothing by that name.
@@ -183,7 +195,7 @@ fn reversed(path: &Path) -> Vec<OsString> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::symlink;
+    use std::os::unix::fs::{MetadataExt as _, symlink};
 
     use super::*;
 
@@ -203,6 +215,13 @@ mod tests {
         {
             let walked = walk(&top.join(path)).unwrap();
             assert_eq!(walked.end, fs::canonicalize(top.join(path)).unwrap(), "{path}");
+            let found = (unfollowed(&walked.end).unwrap(), fs::symlink_metadata(&walked.end).unwrap());
+            assert_eq!((found.0.dev(), found.0.ino()), (found.1.dev(), found.1.ino()), "{path}");
+        }
+        if cfg!(target_os = "linux") {
+            for (path, errno) in [("l/b", libc::ELOOP), ("l", libc::ELOOP), ("a/c", libc::ENOENT)] {
+                assert_eq!(unfollowed(&top.join(path)).unwrap_err().raw_os_error(), Some(errno), "{path}");
+            }
         }
         let links = walk(&top.join("m/f")).unwrap().links;
         assert_eq!(links.len(), 2);

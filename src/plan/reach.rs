@@ -12,10 +12,11 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::links::{self, unfollowed};
 use super::resolve::Lost;
 use super::streams::Streams;
 use super::view::{Own, Rule, View};
-use super::{base, hidden, links};
+use super::{base, closed, hidden};
 use crate::error::{Error, Kind, Result};
 use crate::host::Host;
 use crate::policy::{Policy, Protection};
@@ -347,7 +348,12 @@ impl<'a> Rules<'a> {
     }
 
     fn add(&mut self, path: &Path, right: Right, named: bool) {
-        let file = fs::symlink_metadata(path).ok().map(|found| (found.dev(), found.ino()));
+        let file = match unfollowed(path) {
+            Ok(found) => Some((found.dev(), found.ino())),
+            Err(error) if closed::is_absence(&error) => None,
+            // A link has come on the way: no file has these numbers, so that it is missed.
+            Err(_) => Some((0, 0)),
+        };
         self.list.push(Allowed { path: path.to_owned(), right, file, named });
     }
 

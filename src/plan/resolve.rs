@@ -13,7 +13,7 @@ use super::bounds::{self, Bounds};
 use super::build::Builder;
 use super::env::{self, Inputs, Jobserver};
 use super::hidden::Scan;
-use super::links::{Memory, reason, walk};
+use super::links::{Memory, reason, unfollowed, walk};
 use super::obeyed::{self, Told};
 use super::reach::{self, Scratch};
 use super::streams::{self, Streams};
@@ -22,7 +22,7 @@ use super::trace::{self, Trace, Tracing};
 use super::view::{Own, Rule, View};
 use super::way_out::{self, WayOut};
 use super::{
-    Check, Container, Create, Held, MountOp, Plan, absolute, base, contained, gap, hard_links, patterns, target,
+    Check, Container, Create, Held, MountOp, Plan, absolute, base, closed, contained, gap, hard_links, patterns, target,
 };
 use crate::backend::Backend;
 use crate::backend::bwrap::Features;
@@ -465,12 +465,17 @@ fn checks(view: &View, covers: &BTreeSet<PathBuf>, create: &[Create]) -> Vec<Che
     let to_be_made = |path: &Path| create.iter().any(|wanted| path.starts_with(&wanted.first));
     view.promises()
         .filter_map(|(path, held)| {
-            let found = std::fs::symlink_metadata(path).ok();
-            let (device, inode, changed) = match found {
-                Some(found) => (found.dev(), found.ino(), (found.ctime(), found.ctime_nsec())),
-                // Gone since the rule was made: no file has these numbers, so that it is missed.
-                None if matches!(held, Held::Pinned | Held::Protected) && !to_be_made(path) => (0, 0, (0, 0)),
-                None => return None,
+            let (device, inode, changed) = match unfollowed(path) {
+                Ok(found) => (found.dev(), found.ino(), (found.ctime(), found.ctime_nsec())),
+                // Gone since the rule was made, or a link has come: no file has these numbers, so that it is missed.
+                Err(error) => {
+                    let gone = closed::is_absence(&error);
+                    let must = matches!(held, Held::Pinned | Held::Protected) && !to_be_made(path);
+                    if gone && !must {
+                        return None;
+                    }
+                    (0, 0, (0, 0))
+                }
             };
             Some(Check { path: path.to_owned(), device, inode, changed, held, covered: covers.contains(path) })
         })

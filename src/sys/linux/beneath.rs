@@ -2,7 +2,7 @@
 
 use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path};
 
@@ -18,18 +18,33 @@ struct How {
     resolve: u64,
 }
 
+const NO_MAGICLINKS: u64 = 2;
+const NO_SYMLINKS: u64 = 4;
+const IN_ROOT: u64 = 16;
+
 /// What `path`, absolute or not, is below `root`, as a place in the tree only. `ELOOP` or `ENOTDIR` where a link is on the way.
 pub fn open(root: impl AsFd, path: &Path) -> io::Result<OwnedFd> {
-    const NO_MAGICLINKS: u64 = 2;
-    const NO_SYMLINKS: u64 = 4;
-    const IN_ROOT: u64 = 16;
     let path = path.strip_prefix("/").unwrap_or(path);
     let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+    let opened = call(root.as_fd().as_raw_fd(), path, NO_MAGICLINKS | NO_SYMLINKS | IN_ROOT)?;
+    opened.map_or_else(|| step_by_step(root, path), Ok)
+}
+
+/// The same for an absolute path in the file system as this process sees it.
+pub fn open_absolute(path: &Path) -> io::Result<OwnedFd> {
+    if let Some(opened) = call(libc::AT_FDCWD, path, NO_MAGICLINKS | NO_SYMLINKS)? {
+        return Ok(opened);
+    }
+    let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+    let root = openat(nix::fcntl::AT_FDCWD, "/", flags, Mode::empty())?;
+    step_by_step(root, path.strip_prefix("/").unwrap_or(path))
+}
+
+/// By one call; `None` where there is no such call: before Linux 5.6, and for some filters that know none of its age.
+fn call(from: RawFd, path: &Path, resolve: u64) -> io::Result<Option<OwnedFd>> {
     let name = CString::new(path.as_os_str().as_bytes())?;
     let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
-    let how =
-        How { flags: flags.bits().cast_unsigned().into(), mode: 0, resolve: NO_MAGICLINKS | NO_SYMLINKS | IN_ROOT };
-    let from = root.as_fd().as_raw_fd();
+    let how = How { flags: flags.bits().cast_unsigned().into(), mode: 0, resolve };
     // SAFETY: name and structure outlive the call, and the size is that of the structure.
     let opened =
         unsafe { libc::syscall(libc::SYS_openat2, from, name.as_ptr(), std::ptr::from_ref(&how), size_of::<How>()) };
@@ -37,10 +52,9 @@ pub fn open(root: impl AsFd, path: &Path) -> io::Result<OwnedFd> {
         Ok(number) => {
             let number = i32::try_from(number).map_err(io::Error::other)?;
             // SAFETY: the call just returned this descriptor, so it is open and ours alone.
-            Ok(unsafe { OwnedFd::from_raw_fd(number) })
+            Ok(Some(unsafe { OwnedFd::from_raw_fd(number) }))
         }
-        // Before Linux 5.6 there is no such call, and some filters know none of its age.
-        Err(Errno::ENOSYS | Errno::EPERM) => step_by_step(root, path),
+        Err(Errno::ENOSYS | Errno::EPERM) => Ok(None),
         Err(errno) => Err(errno.into()),
     }
 }
