@@ -128,6 +128,13 @@ fn all_failed(mut refusals: Vec<(Backend, Error)>) -> Error {
 
 /// Prepares this process for a run; signals wait from here on until the run takes them.
 pub fn settle() -> Result<()> {
+    // Inside there is one user; what another one may do would come along, and could be taken up again.
+    if !sys::process::is_one_user() {
+        let text = "cannot run as two users at once: real, effective and saved ids differ";
+        return Err(
+            Error::text(Kind::Backend, text).hint("'sudo -u USER' or 'setpriv --reuid USER' becomes one of them")
+        );
+    }
     outer::settle().map_err(|error| {
         Error::text(Kind::Backend, format!("cannot prepare this process: {}", sys::process::describe(&error)))
     })

@@ -410,3 +410,24 @@ fn ids_modes_and_umask_are_the_callers() {
         world.call("setpriv", &words).env_remove("HOME").done().is(0, "54321\n54322\n", "");
     }
 }
+
+/// What the other one may do would come along: under rules of Landlock it could be taken up again.
+#[test]
+fn two_users_at_once_are_refused() {
+    if !is_root() {
+        return eprintln!("only root can be another user at the same time: not tried");
+    }
+    let world = World::new();
+    crate::harness::alone(|| fs::copy(program(), world.path("sandbox-run"))).unwrap();
+    let program = world.text("sandbox-run");
+    for backend in crate::harness::backends() {
+        for [ids, code] in [["--ruid=0", "0"], ["--euid=54321", "125"], ["--egid=54321", "125"]] {
+            let words = [&[ids, "--clear-groups"], &[program.as_str()][..], &backend, &["sh", "-c", "echo ran"]].concat();
+            let done = world.call("setpriv", &words).done();
+            match code {
+                "0" => drop(done.code(0).stdout("ran\n")),
+                _ => drop(done.refused(125, &["as two users at once"])),
+            }
+        }
+    }
+}

@@ -15,8 +15,8 @@ use nix::sys::signal::{Signal, killpg};
 use nix::unistd::{ForkResult, Pid};
 
 pub use super::system::process::{
-    INHERITED, adopt_orphans, children, end_session, end_with_parent, groups, image, limit_processes, own_time,
-    soft_cpu_limit,
+    INHERITED, adopt_orphans, children, end_session, end_with_parent, groups, image, is_one_user, limit_processes,
+    own_time, soft_cpu_limit,
 };
 use super::system::process::{children_of_process, kibibytes};
 #[cfg(target_os = "linux")]

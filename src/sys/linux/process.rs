@@ -161,6 +161,13 @@ pub fn hide() -> nix::Result<()> {
     nix::sys::prctl::set_dumpable(false)
 }
 
+/// Whether real, effective and saved ids of this process are the same, of user and group alike.
+#[must_use]
+pub fn is_one_user() -> bool {
+    let user = nix::unistd::getresuid().is_ok_and(|ids| ids.real == ids.effective && ids.effective == ids.saved);
+    user && nix::unistd::getresgid().is_ok_and(|ids| ids.real == ids.effective && ids.effective == ids.saved)
+}
+
 /// The groups of this process besides its own.
 pub fn groups() -> nix::Result<Vec<Gid>> {
     nix::unistd::getgroups()

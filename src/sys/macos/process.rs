@@ -98,6 +98,13 @@ pub fn end_with_parent() -> nix::Result<()> {
     Ok(())
 }
 
+/// Whether real and effective ids of this process are the same, of user and group alike.
+#[must_use]
+pub fn is_one_user() -> bool {
+    use nix::unistd::{getegid, geteuid, getgid, getuid};
+    getuid() == geteuid() && getgid() == getegid()
+}
+
 /// The groups of this process besides its own.
 pub fn groups() -> nix::Result<Vec<Gid>> {
     // SAFETY: without room it only says how many there are.
