@@ -4,7 +4,7 @@
 
 use std::fs;
 
-use crate::harness::{Call, Done, World, is_root, program};
+use crate::harness::{Call, Done, World, has, is_root, program};
 
 /// `script` after `mounts`, in `w`, where `$SR` is the program. An ordinary user mounts by a user namespace, in which he stays himself.
 fn call(world: &World, mounts: &str, script: &str) -> Call {
@@ -153,5 +153,23 @@ fn a_mask_holds_for_other_names_of_the_same() {
         }
         let script = format!("$SR -q {grant} . {grant} ../al -- sh -c '{look}'");
         done(&world, ALIAS, &script).is(0, "s3cret\ns3cret\nplain\n", "");
+    }
+}
+
+/// Nothing leads to a mount that another one covers, be the mounts copied in one piece or each by its name.
+#[test]
+fn a_covered_mount_is_in_nobodys_way() {
+    if !has("strace") {
+        return;
+    }
+    let mounts = "mkdir r && mount -t tmpfs r r && mkdir r/k && mount -t tmpfs k r/k && mount -t tmpfs hide r && \
+        mkdir r/sub && mount -t tmpfs sub r/sub && touch r/sub/file";
+    let older =
+        "strace -f -qq -o /dev/null -e trace=mount_setattr,openat2 -e inject=mount_setattr,openat2:error=ENOSYS";
+    for (backend, by) in [("bwrap", ""), ("namespace", ""), ("namespace", older)] {
+        let world = World::new();
+        let run = "-r . sh -c 'ls r; touch r/sub/made 2>/dev/null || ls r/sub'";
+        let done = done(&world, mounts, &format!("{by} $SR -q -b {backend} {run}"));
+        done.is(0, "sub\nfile\n", "");
     }
 }

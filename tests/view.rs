@@ -422,7 +422,8 @@ fn two_users_at_once_are_refused() {
     let program = world.text("sandbox-run");
     for backend in crate::harness::backends() {
         for [ids, code] in [["--ruid=0", "0"], ["--euid=54321", "125"], ["--egid=54321", "125"]] {
-            let words = [&[ids, "--clear-groups"], &[program.as_str()][..], &backend, &["sh", "-c", "echo ran"]].concat();
+            let words =
+                [&[ids, "--clear-groups"], &[program.as_str()][..], &backend, &["sh", "-c", "echo ran"]].concat();
             let done = world.call("setpriv", &words).done();
             match code {
                 "0" => drop(done.code(0).stdout("ran\n")),

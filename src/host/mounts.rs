@@ -195,6 +195,12 @@ pub fn point(line: &[u8]) -> Option<PathBuf> {
     line.split(|byte| *byte == b' ').nth(4).map(unescaped)
 }
 
+/// The number that the kernel gives to the mount of a line of `mountinfo`.
+#[must_use]
+pub fn number(line: &[u8]) -> Option<u64> {
+    str::from_utf8(line.split(|byte| *byte == b' ').next()?).ok()?.parse().ok()
+}
+
 /// A path in which blanks and backslashes are octal numbers.
 fn unescaped(field: &[u8]) -> PathBuf {
     let mut bytes = Vec::with_capacity(field.len());

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
@@ -64,8 +64,8 @@ struct Root<'p> {
     own: BTreeSet<u64>,
     /// The directory that was used last, and whether it is in memory.
     above: Option<(PathBuf, OwnedFd, bool)>,
-    /// What is mounted on the host, where this has to be known.
-    mounted: Option<BTreeSet<PathBuf>>,
+    /// What is mounted on the host, by place and number, where this has to be known.
+    mounted: Option<BTreeSet<(PathBuf, u64)>>,
 }
 
 impl<'p> Root<'p> {
@@ -250,7 +250,9 @@ impl<'p> Root<'p> {
                     let flags = OFlag::O_RDONLY | OFlag::O_CLOEXEC;
                     let mut table = Vec::new();
                     File::from(openat(self.proc, "self/mountinfo", flags, Mode::empty())?).read_to_end(&mut table)?;
-                    self.mounted = Some(table.split(|byte| *byte == b'\n').filter_map(mounts::point).collect());
+                    let lines = table.split(|byte| *byte == b'\n');
+                    self.mounted =
+                        Some(lines.filter_map(|line| Some((mounts::point(line)?, mounts::number(line)?))).collect());
                 }
                 Ok(false)
             }
@@ -260,8 +262,11 @@ impl<'p> Root<'p> {
 
     /// The same for what is mounted at `at` by now, and below it as below `from` on the host.
     fn refuse_below(&self, from: &Path, at: &Path, refused: Refused) -> io::Result<()> {
-        let below = self.mounted.iter().flat_map(|all| all.range(from.to_owned()..));
-        let below = below.take_while(|point| point.starts_with(from)).filter_map(|point| point.strip_prefix(from).ok());
+        let below = self.mounted.iter().flat_map(|all| all.range((from.to_owned(), 0)..));
+        let below = below
+            .take_while(|(point, _)| point.starts_with(from))
+            .filter(|(point, number)| point != from && self.shows(point, *number));
+        let below: BTreeSet<&Path> = below.filter_map(|(point, _)| point.strip_prefix(from).ok()).collect();
         for part in std::iter::once(Path::new("")).chain(below) {
             let path = if part.as_os_str().is_empty() { at.to_owned() } else { at.join(part) };
             let (Some(above), Some(name)) = (path.parent(), path.file_name()) else {
@@ -274,6 +279,23 @@ impl<'p> Root<'p> {
             remount(Path::new(name), refused)?;
         }
         Ok(())
+    }
+
+    /// Whether the mount with this number is what `point` leads to on the host, and not covered by another one: then it is in the
+    /// copy as well, where nothing leads to it.
+    fn shows(&self, point: &Path, number: u64) -> bool {
+        let opened = match beneath::open_absolute(point) {
+            Ok(opened) => opened,
+            // Whatever else is in the way may be taken away inside.
+            Err(error) => return !matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ENOTDIR | libc::ELOOP)),
+        };
+        let name = format!("self/fdinfo/{}", opened.as_raw_fd());
+        let mut text = String::new();
+        let read = openat(self.proc, name.as_str(), OFlag::O_RDONLY | OFlag::O_CLOEXEC, Mode::empty());
+        let read = read.map_err(io::Error::from).and_then(|file| File::from(file).read_to_string(&mut text));
+        let shown = text.lines().find_map(|line| line.strip_prefix("mnt_id:")?.trim().parse().ok());
+        // Where nobody tells, it is asked to refuse as well, and the start fails if it is covered.
+        read.is_err() || shown.is_none_or(|shown: u64| shown == number)
     }
 
     fn copy(&mut self, from: &Path, at: &Path) -> Result<(), Fault> {
