@@ -46,8 +46,8 @@ pub(super) fn abandoned(place: &Path, prefix: &str) -> impl Iterator<Item = (Pat
         let number = name
             .strip_prefix(prefix)
             .is_some_and(|number| number.len() == 32 && number.bytes().all(|byte| byte.is_ascii_hexdigit()));
-        let found = fs::symlink_metadata(path);
-        number && found.is_ok_and(|found| found.is_dir() && found.uid() == geteuid().as_raw())
+        let is_ours = |found: fs::Metadata| found.is_dir() && found.uid() == geteuid().as_raw();
+        number && fs::symlink_metadata(path).is_ok_and(is_ours)
     };
     let paths = fs::read_dir(place).into_iter().flatten().flatten().map(|entry| entry.path()).filter(own);
     paths.filter_map(|path| Some((path.clone(), hold(&path, false).ok()??)))
