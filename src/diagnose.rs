@@ -95,6 +95,7 @@ pub fn no_engine(backend: Backend, wanted: &[&str], passed_over: &[String]) -> E
 pub fn not_started(backend: Backend, program: &Path, reason: &Reason) -> Error {
     let error = Error::text(Kind::Backend, format!("cannot start the sandbox with backend '{backend}': {reason}"));
     let known = match backend {
+        _ if reason.lacks_descriptors() => Some(NO_DESCRIPTORS.to_owned()),
         // The others are about bubblewrap.
         Backend::Landlock
             if matches!(reason.step, Some(Step::View | Step::Workdir))
@@ -210,8 +211,6 @@ pub fn remedy(reason: &Reason) -> Option<String> {
         CONFINED
     } else if has("Resource temporarily unavailable") {
         NO_PROCESSES
-    } else if has("Too many open files") || ours("too many open files") {
-        NO_DESCRIPTORS
     } else if has("File too large") || ours("file too large") {
         "the limit on the size of files is too low for a start (ulimit -f); --max-file-size limits the command only"
     } else if has("Exceeded maximum number of arguments") {

@@ -253,23 +253,36 @@ fn twenty_thousand_open_descriptors_do_no_harm() {
 #[test]
 fn too_few_descriptors_are_a_refusal() {
     let world = World::new();
+    world.write("w/.git/config", "");
+    world.write("w/sub/.env", "");
     let program = program();
     let program = program.to_str().expect("text");
+    let result = world.text("o/result");
     for backend in backends() {
-        let run = |limit: u32, script: &str| {
+        let run = |limit: u32, options: &[&str]| {
             let under = format!("ulimit -n {limit} && exec \"$@\"");
-            let words = [&["-c", &under, "_", program][..], &backend[..], &["--", "sh", "-c", script]].concat();
-            world.call("sh", words).done()
+            let command = ["--", "sh", "-c", "ulimit -n; exit 3"];
+            world.call("sh", [&["-c", &under, "_", program], &backend[..], options, &command].concat()).done()
         };
-        // At the smallest limits the loader finds no room for our own libraries and says 127.
-        for limit in 4..=24 {
-            let done = run(limit, "exit 3");
-            if done.code != Some(3) {
-                done.refused(125, &[]);
+        let more: &[&str] = if has_view(&backend) { &["-w", ".", "--mask", "sub"] } else { &[] };
+        let more = [more, &["--result", &result, "--timeout", "60", "--max-output", "1K"]].concat();
+        for limit in 3..=60 {
+            let options = if limit % 2 == 0 { &more[..] } else { &[] };
+            let done = run(limit, options);
+            // With 3 the loader finds no room for our own libraries.
+            if limit == 3 && done.code == Some(127) {
+                done.stderr_has("error while loading shared libraries");
+            } else if done.code == Some(3) {
+                done.is(3, &format!("{limit}\n"), "");
+            } else {
+                let done = done.refused(125, &["too many open files"]);
+                let hint = "hint: the limit on open files is too low";
+                assert!(done.stderr.contains(hint) || !done.stderr.contains("cannot start"), "{}", done.stderr);
             }
         }
-        run(8, "exit 3").refused(125, &["too many open files"]);
-        run(32, "ulimit -n; exit 3").is(3, "32\n", "");
+        run(8, &[]).code(125);
+        run(40, &[]).is(3, "40\n", "");
+        run(80, &more).is(3, "80\n", "");
     }
 }
 

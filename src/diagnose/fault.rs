@@ -1,8 +1,8 @@
 //! What would help where this program could not build a sandbox by itself.
 
 use super::{
-    CONFINED, MASKED_PROC, NO_CAPABILITIES, NO_DESCRIPTORS, NO_MOUNTS, NO_PROC, NO_PROCESSES, NOT_ABOVE,
-    READ_ONLY_PROC, by_step_in_process, filtered, no_further, not_permitted, restricted_by_apparmor,
+    CONFINED, MASKED_PROC, NO_CAPABILITIES, NO_MOUNTS, NO_PROC, NO_PROCESSES, NOT_ABOVE, READ_ONLY_PROC,
+    by_step_in_process, filtered, no_further, not_permitted, restricted_by_apparmor,
 };
 use crate::stage::fault::{Act, Fault};
 use crate::stage::outcome::Reason;
@@ -20,7 +20,6 @@ pub(super) fn remedy(reason: &Reason) -> Option<String> {
 
 fn by_fault(Fault { act, errno, at: _ }: &Fault) -> Option<&'static str> {
     let text = match (act, *errno) {
-        (_, libc::EMFILE) => NO_DESCRIPTORS,
         (Act::Namespaces | Act::Leave, libc::ENOSPC | libc::EUSERS) => no_further(),
         (Act::Namespaces, libc::EPERM) => not_permitted(),
         (Act::Namespaces, libc::EAGAIN) => NO_PROCESSES,

@@ -177,14 +177,17 @@ pub fn write(header: &Header, plan: &Plan, errand: &Errand) -> io::Result<OwnedF
     sys::fd::sealed(c"handoff", &bytes)
 }
 
-/// Reads a hand-off back; `None` when `file` is not one that can be trusted to be constant and complete.
-#[must_use]
-pub fn read(file: impl AsFd, nonce: &str) -> Option<Handoff> {
+/// Reads a hand-off back. Without an error number when `file` is not one that can be trusted to be constant and complete.
+pub fn read(file: impl AsFd, nonce: &str) -> io::Result<Handoff> {
     let file = file.as_fd();
+    let damaged = || io::Error::new(io::ErrorKind::InvalidData, "what was handed over is damaged");
     if !sys::fd::is_sealed(file) {
-        return None;
+        return Err(damaged());
     }
-    let bytes = sys::fd::read_whole(file).ok()?;
+    take_apart(&sys::fd::read_whole(file)?, nonce).ok_or_else(damaged)
+}
+
+fn take_apart(bytes: &[u8], nonce: &str) -> Option<Handoff> {
     let mut strings = bytes.strip_suffix(b"\0")?.split(|byte| *byte == 0);
     let header: Header = serde_json::from_slice(strings.next()?).ok()?;
     if header.nonce != nonce {

@@ -43,7 +43,7 @@ pub fn claim() {
     let handoff = if place.starts_with('/') {
         handed_over(place, nonce)
     } else {
-        place.parse().ok().and_then(sys::fd::lend).and_then(|file| handoff::read(file, nonce))
+        place.parse().ok().and_then(sys::fd::lend).and_then(|file| handoff::read(file, nonce).ok())
     };
     let Some(handoff) = handoff else { return };
     // Without isolation the outer stage needs no new program; whoever asks for that by a marker made it up.

@@ -59,6 +59,16 @@ impl Reason {
 }
 
 impl Reason {
+    /// Whether it is the limit on open files, of whichever process.
+    #[must_use]
+    pub fn lacks_descriptors(&self) -> bool {
+        let words = crate::sys::process::reason(libc::EMFILE);
+        let said = self.said.lines().next().unwrap_or_default().to_ascii_lowercase();
+        [self.text.as_str(), said.trim()].iter().any(|text| text.ends_with(&words))
+    }
+}
+
+impl Reason {
     /// There is no control group after all, although one looked possible.
     pub(super) fn without_group(wants: &Wants, error: &io::Error) -> Self {
         Self { group: true, ..Self::of(&format!("limit {}", wants.subject()), error) }

@@ -216,8 +216,7 @@ fn start(
             sys::process::fork(|| prepared.execute(&passed, &keep, group.as_ref(), messages))?
         }
         Launch::Namespaces(_) | Launch::Confined(_) | Launch::InProcess => {
-            let handoff = handoff::read(&file, &header.nonce)
-                .ok_or_else(|| io::Error::other("the hand-off cannot be read back"))?;
+            let handoff = handoff::read(&file, &header.nonce)?;
             // The copy adopts its own duplicates of the streams by number. Our end of the socket is not for it: with that it
             // would never see that we are gone.
             let mut ours = vec![outer.as_fd().as_raw_fd()];

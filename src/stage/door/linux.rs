@@ -377,7 +377,7 @@ pub(super) fn enter(path: &str, nonce: &str) -> io::Result<Handoff> {
     let mut gifts = gifts.into_iter();
     let mut next = || gifts.next().ok_or_else(|| io::Error::other("not all that was promised was handed over"));
     let (control, file) = (next()?, next()?);
-    let mut handoff = handoff::read(&file, nonce).ok_or_else(|| io::Error::other("what was handed over is damaged"))?;
+    let mut handoff = handoff::read(&file, nonce)?;
     let header = &mut handoff.header;
     // Out of the way of the numbers that are kept.
     let least = header.keep.last().map_or(3, |last| last.saturating_add(1));
