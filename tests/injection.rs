@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::harness::{World, eventually, has};
+use crate::harness::{Done, World, eventually, has, program};
 use crate::life::{called, left, mark};
 
 /// The calls, each with the error that it answers in turn at each of its places.
@@ -57,27 +57,21 @@ impl Injected {
         Self { world, mark, link, log: World::new() }
     }
 
-    fn run(&self, call: &str, error: &str, nth: Option<usize>) -> (crate::harness::Done, bool) {
+    fn run(&self, call: &str, error: &str, nth: Option<usize>) -> (Done, bool) {
+        self.run_at(call, None, error, nth)
+    }
+
+    /// The same for a call about this path alone.
+    fn run_at(&self, call: &str, path: Option<&str>, error: &str, nth: Option<usize>) -> (Done, bool) {
         let when = nth.map(|nth| format!(":when={nth}")).unwrap_or_default();
-        let inject = format!("inject={call}:error={error}{when}");
+        let [trace, inject] = [format!("trace={call}"), format!("inject={call}:error={error}{when}")];
         let log = self.log.text("o/log");
-        let words = [
-            "-f",
-            "-qq",
-            "-o",
-            &log,
-            "-e",
-            &format!("trace={call}"),
-            "-e",
-            &inject,
-            &self.link,
-            "-q",
-            "-b",
-            "namespace",
-        ];
-        let options =
-            ["-w", "sub", "--mask", "sub/file", "--", "sh", "-c", "echo ran; touch sub/ran; cat sub/file", &self.mark];
-        let running = self.world.call("strace", words.iter().chain(&options)).spawn();
+        let mut words = vec!["-f", "-qq", "-o", &log, "-e", &trace, "-e", &inject];
+        words.extend(path.iter().flat_map(|path| ["-P", path]));
+        words.extend([&self.link, "-q", "-b", "namespace"]);
+        words.extend(["-w", "sub", "--mask", "sub/file", "--", "sh", "-c"]);
+        words.extend(["echo ran; touch sub/ran; cat sub/file", &self.mark]);
+        let running = self.world.call("strace", words).spawn();
         let session = running.pid();
         let done = running.done();
         assert!(eventually(|| left(session, &self.mark).is_empty()), "{call}: something is left");
@@ -111,6 +105,116 @@ fn a_call_that_fails_starts_nothing_and_is_named() {
         }
         assert!(!reasons.is_empty(), "control: {call} can fail");
     }
+}
+
+/// Files that are opened to be written, in this order, each once for either of the two user namespaces.
+const FILES: [&str; 3] = ["self/setgroups", "self/uid_map", "self/gid_map"];
+
+#[test]
+fn a_file_that_cannot_be_opened_starts_nothing_and_is_named() {
+    if !has("strace") {
+        return;
+    }
+    for file in FILES {
+        let injected = Injected::new();
+        let before = injected.world.snapshot();
+        for (nth, step) in [(1, "map the user into a namespace"), (2, "give up the say over what was mounted")] {
+            let (done, hit) = injected.run_at("openat", Some(file), "EPERM", Some(nth));
+            assert!(hit, "control: {file} is opened");
+            done.refused(125, &[step, "operation not permitted"]);
+            assert_eq!(injected.world.snapshot(), before, "{file} {nth}");
+        }
+    }
+    // What else keeps the same is told in the code.
+    let injected = Injected::new();
+    let (done, hit) = injected.run_at("openat", Some("sys/user/max_user_namespaces"), "EACCES", None);
+    assert!(hit, "control: it is opened");
+    done.is(0, "ran\n", "");
+    let (done, hit) = injected.run_at("openat", Some(FILES[0]), "EACCES", Some(1));
+    assert!(hit, "control: it is opened, and once more by root's way");
+    done.is(0, "ran\n", "");
+}
+
+/// Each write, be it to a file of `/proc` or to one in memory.
+#[test]
+fn a_file_that_cannot_be_written_starts_nothing_and_is_named() {
+    if !has("strace") {
+        return;
+    }
+    let injected = Injected::new();
+    let before = injected.world.snapshot();
+    let mut reasons = String::new();
+    let mut ran = 0;
+    for nth in 1.. {
+        let (done, hit) = injected.run("write", "EPERM", Some(nth));
+        if !hit {
+            done.is(0, "ran\n", "");
+            break;
+        }
+        if nth == 2 {
+            // The first one that writes twice is the process that tells, and this is what it tells.
+            done.code(125).stdout("").stderr_lacks("cannot");
+        } else if done.code == Some(0) {
+            ran += 1;
+            done.is(0, "ran\n", "");
+            std::fs::remove_file(injected.world.path("w/sub/ran")).expect("control: it ran");
+            continue;
+        } else {
+            reasons += &done.refused(125, &["operation not permitted"]).stderr;
+        }
+        assert!(!injected.world.has("w/sub/ran"), "write {nth}");
+    }
+    for step in ["map the user into a namespace", "copy '/etc/passwd'", "give up the say over what was mounted"] {
+        assert!(reasons.contains(step), "control: {step}: {reasons}");
+    }
+    // The number of user namespaces, which the filter limits as well.
+    assert_eq!(ran, 1, "{reasons}");
+    assert_eq!(injected.world.snapshot().len(), before.len() + 1, "control: the last one ran");
+}
+
+/// Becomes a program for which one operation of `prctl` fails with an error, both numbers.
+const WITHOUT: &str = "
+import ctypes, os, platform, struct, sys
+operation, errno = map(int, sys.argv[1:3])
+number = {'x86_64': 157, 'aarch64': 167}[platform.machine()]
+steps = [(0x20, 0, 0, 0), (0x15, 0, 3, number), (0x20, 0, 0, 16), (0x15, 0, 1, operation), (6, 0, 0, 0x50000 | errno), (6, 0, 0, 0x7fff0000)]
+code = ctypes.create_string_buffer(b''.join(struct.pack('HBBI', *step) for step in steps))
+libc = ctypes.CDLL(None)
+assert libc.prctl(38, 1, 0, 0, 0) == 0
+assert libc.prctl(22, 2, struct.pack('HP', len(steps), ctypes.addressof(code)), 0, 0) == 0
+os.execv(sys.argv[3], sys.argv[3:])
+";
+
+/// What is set of a process, and what is asked: no capability is left by a call that fails, whatever its error seems to say.
+#[test]
+fn an_attribute_that_cannot_be_set_starts_nothing_and_is_named() {
+    let world = World::new();
+    let before = world.snapshot();
+    let program = program();
+    let program = program.to_str().expect("text");
+    let gone = "confirm that all privileges are gone";
+    let operations = [
+        (libc::PR_SET_CHILD_SUBREAPER, "prepare this process"),
+        (libc::PR_SET_NO_NEW_PRIVS, "give up privileges"),
+        (libc::PR_CAPBSET_DROP, gone),
+        (libc::PR_SET_PDEATHSIG, "end with the process that started it"),
+        (libc::PR_SET_DUMPABLE, gone),
+        (libc::PR_GET_NO_NEW_PRIVS, gone),
+        (libc::PR_CAPBSET_READ, gone),
+        (libc::PR_SET_SECCOMP, "filter"),
+    ];
+    for errno in [libc::EPERM, libc::EINVAL] {
+        let run = |operation: i32| {
+            let [operation, errno] = [operation, errno].map(|number| number.to_string());
+            let words = ["-c", WITHOUT, &operation, &errno, program, "-q", "-b", "namespace", "echo", "ran"];
+            world.call("python3", words).done()
+        };
+        run(9999).is(0, "ran\n", "");
+        for (operation, step) in operations {
+            run(operation).refused(125, &[step]);
+        }
+    }
+    assert_eq!(world.snapshot(), before);
 }
 
 #[test]
