@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::harness::{Done, World, eventually, has, program};
+use crate::harness::{Done, World, eventually, has, is_root, program};
 use crate::life::{called, left, mark};
 
 /// The calls, each with the error that it answers in turn at each of its places.
@@ -228,4 +228,32 @@ fn a_call_that_can_be_done_without_changes_nothing() {
         done.is(0, "ran\n", "");
         assert!(hit && injected.world.has("w/sub/ran"), "control: {call} is made");
     }
+}
+
+/// Debian's kernel with `kernel.unprivileged_userns_clone=0`: root makes one user namespace and no other in it.
+#[test]
+fn root_is_as_closed_in_one_user_namespace_as_in_two() {
+    if !has("strace") {
+        return;
+    }
+    let world = World::new();
+    let script = "awk '/^Cap/ { seen[$2] } END { for (set in seen) print set }' /proc/self/status; tr -s ' ' </proc/self/uid_map; \
+                  for try in 'touch /usr/x' 'touch x' 'umount /proc' 'mount -o remount,bind,rw /' 'chroot /usr true' 'unshare -U true'; do \
+                  $try 2>/dev/null && echo $try; done; touch sub/made && echo control";
+    let inject = "inject=unshare:error=EPERM:when=2";
+    let log = world.text("o/log");
+    let program = program();
+    let program = program.to_str().expect("text");
+    let words = ["-f", "-qq", "-o", &log, "-e", "trace=unshare", "-e", inject, program];
+    world.dir("w/sub");
+    let run = || {
+        let options = ["-q", "-b", "namespace", "-w", "sub", "--", "sh", "-c", script];
+        world.call("strace", words.iter().chain(&options)).done()
+    };
+    if is_root() {
+        run().is(0, "0000000000000000\n 0 0 1\ncontrol\n", "");
+    } else {
+        run().refused(125, &["give up the say over what was mounted"]);
+    }
+    assert!(world.read("o/log").contains("(INJECTED)"), "control: it came to that");
 }

@@ -144,8 +144,13 @@ fn build(task: &Task) -> Result<(), Fault> {
 
 /// Goes to a user namespace below, whose capabilities are none over what was built, and gives up these, too.
 fn leave(proc: &OwnedFd, user: u32, group: u32) -> Result<(), Fault> {
-    unshare(CloneFlags::CLONE_NEWUSER).map_err(|errno| Fault::of(Act::Leave, errno))?;
-    map(proc, [user, 0], [group, 0]).map_err(|error| Fault::of(Act::Leave, error))?;
+    match unshare(CloneFlags::CLONE_NEWUSER) {
+        Ok(()) => map(proc, [user, 0], [group, 0]).map_err(|error| Fault::of(Act::Leave, error))?,
+        // With kernel.unprivileged_userns_clone=0 Debian's kernel takes root of a namespace for an ordinary user. Who is root outside
+        // has the same number on this level, and goes without capabilities here, as under bubblewrap.
+        Err(Errno::EPERM) if user == 0 && group == 0 => {}
+        Err(errno) => return Err(Fault::of(Act::Leave, errno)),
+    }
     nix::sys::prctl::set_no_new_privs().map_err(|errno| Fault::of(Act::Privileges, errno))?;
     sys::process::drop_capabilities().map_err(|error| Fault::of(Act::Privileges, error))
 }
