@@ -63,8 +63,16 @@ soon() {
 groups() { find /sys/fs/cgroup -type d -name 'sandbox-run-*'; }
 no_groups() { [ -z "$(groups)" ]; }
 
-# nobody WORDS: whether no process has these words in its command line.
-nobody() { ! pgrep -f "$1" >/dev/null; }
+# running PATTERN: the numbers of the processes whose command lines match it.
+running() {
+    perl -e 'opendir(D, "/proc") or die; $/ = undef;
+        for (grep { /^\d+$/ && $_ != $$ } readdir(D)) {
+            open(F, "<", "/proc/$_/cmdline") or next; my $line = <F> // next; $line =~ tr/\0/ /;
+            print "$_\n" if $line =~ /$ARGV[0]/ }' "$1"
+}
+# somebody PATTERN, nobody PATTERN: whether there is such a process, and whether there is none.
+somebody() { [ -n "$(running "$1")" ]; }
+nobody() { found=$(running "$1") && [ -z "$found" ]; }
 
 # as_user COMMAND...: for scripts of root.
 as_user() { env HOME=/home/user setpriv --reuid 1000 --regid 1000 --clear-groups --inh-caps=-all "$@"; }
