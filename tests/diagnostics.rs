@@ -2,7 +2,7 @@
 
 use std::fs::File;
 
-use crate::harness::World;
+use crate::harness::{World, about_bwrap};
 
 const SCRIPT: &str = "cat; echo out; echo err >&2; exit 5";
 
@@ -122,6 +122,9 @@ fn nowhere_to_say_it_is_no_failure() {
 /// `-v` says what happened, `-vv` what was decided as well, and neither the value of a variable.
 #[test]
 fn twice_says_every_decision() {
+    if about_bwrap("a program in place of bubblewrap") {
+        return;
+    }
     let world = World::new();
     world.write("w/.env", "A=1");
     world.write("w/.odd/x", "x");

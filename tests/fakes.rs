@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use crate::harness::{Call, Done, PATHS, World, is_root, processes_with};
+use crate::harness::{Call, Done, PATHS, World, about_bwrap, is_root, processes_with};
 
 /// PATH of a call that finds the programs in `dir` of `world` first.
 pub fn first(world: &World, dir: &str) -> String {
@@ -62,6 +62,9 @@ fn the_real_one_runs_the_command() {
 
 #[test]
 fn a_program_that_starts_nothing_is_no_success() {
+    if about_bwrap("a program in place of bubblewrap") {
+        return;
+    }
     let json = "text = b'{\"child-pid\": 2}\\n{\"exit-code\": 0}\\n'\n";
     let write = "for fd in sockets + [1, 2]: os.write(fd, text)\n";
     for (script, words) in [
@@ -88,6 +91,9 @@ fn a_program_that_starts_nothing_is_no_success() {
 /// The records of the control socket, made up: `Exited(0)`, and with everything that has to go before it.
 #[test]
 fn made_up_reports_are_no_success() {
+    if about_bwrap("a program in place of bubblewrap") {
+        return;
+    }
     let send = "
 for fd in sockets:
     end = socket.socket(fileno=fd)
@@ -114,6 +120,9 @@ for fd in sockets:
 
 #[test]
 fn a_program_that_only_starts_what_it_is_told_to_is_found_out() {
+    if about_bwrap("a program in place of bubblewrap") {
+        return;
+    }
     let script = "#!/bin/sh\nwhile [ \"$1\" != -- ]; do shift; done\nshift\nexec \"$@\"\n";
     let world = world_with(script);
     let done = nothing_ran(&world, tempted(&world).done(), &["confirm that the process is inside the sandbox"]);
@@ -122,6 +131,9 @@ fn a_program_that_only_starts_what_it_is_told_to_is_found_out() {
 
 #[test]
 fn a_program_that_starts_the_command_itself_runs_nothing_of_it() {
+    if about_bwrap("a program in place of bubblewrap") {
+        return;
+    }
     // It knows the command only from the hand-off; the arguments that it is given hold none of it.
     let script = "#!/bin/sh\necho \"$@\" >&2\nexit 1\n";
     let world = world_with(script);
@@ -131,6 +143,9 @@ fn a_program_that_starts_the_command_itself_runs_nothing_of_it() {
 
 #[test]
 fn a_sandbox_that_lacks_a_part_is_found_out() {
+    if about_bwrap("a program in place of bubblewrap") {
+        return;
+    }
     let not_isolated = "confirm that the process is inside the sandbox";
     let privileges = "confirm that all privileges are gone";
     let view = "confirm that the files inside are the ones that were planned";
@@ -165,6 +180,9 @@ fn a_sandbox_that_lacks_a_part_is_found_out() {
 
 #[test]
 fn what_it_says_cannot_drive_a_terminal() {
+    if about_bwrap("a program in place of bubblewrap") {
+        return;
+    }
     let world = world_with("#!/bin/sh\nprintf 'bwrap: \\033]0;x\\007\\033[2Jgone\\n' >&2\nexit 1\n");
     let done = nothing_ran(&world, tempted(&world).done(), &["gone"]);
     assert!(!done.stderr.bytes().any(|byte| byte < b' ' && byte != b'\n'), "{:?}", done.stderr);
@@ -172,6 +190,9 @@ fn what_it_says_cannot_drive_a_terminal() {
 
 #[test]
 fn what_it_says_without_end_is_cut() {
+    if about_bwrap("a program in place of bubblewrap") {
+        return;
+    }
     let world = world_with("#!/bin/sh\nyes no | head -c 10000000 | tr -d '\\n' >&2\nexit 1\n");
     let done = tempted(&world).done().code(125).stdout("");
     assert!(done.stderr.len() < 200_000, "{} bytes", done.stderr.len());
@@ -179,6 +200,9 @@ fn what_it_says_without_end_is_cut() {
 
 #[test]
 fn what_cannot_be_executed_is_not_found() {
+    if about_bwrap("a program in place of bubblewrap") {
+        return;
+    }
     let world = World::new();
     world.write("fake/bwrap", "#!/bin/sh\nexit 0\n");
     world.dir("fake2/bwrap");
@@ -192,6 +216,9 @@ fn what_cannot_be_executed_is_not_found() {
 /// The one slow test of this kind: ten seconds.
 #[test]
 fn one_that_hangs_is_ended_with_all_it_started() {
+    if about_bwrap("a program in place of bubblewrap") {
+        return;
+    }
     let nap = nap();
     let world = world_with(&format!("#!/bin/sh\nexec 2>/dev/null\nsetsid sleep {nap} &\nsleep {nap}\nexit 0\n"));
     let done = nothing_ran(&world, tempted(&world).done(), &["did not start the command within 10 s"]);
@@ -201,6 +228,9 @@ fn one_that_hangs_is_ended_with_all_it_started() {
 
 #[test]
 fn one_that_fails_and_hangs_when_asked_what_it_can_do_is_ended() {
+    if about_bwrap("a program in place of bubblewrap") {
+        return;
+    }
     let nap = nap();
     let world = world_with(&format!("#!/bin/sh\nif [ \"$1\" = --help ]; then sleep {nap}; fi\nexit 1\n"));
     let done = nothing_ran(&world, tempted(&world).done(), &["ended before"]);

@@ -101,6 +101,15 @@ fn by<S: AsRef<OsStr>>(own: bool, words: impl IntoIterator<Item = S>) -> Vec<OsS
     words
 }
 
+/// Whether to leave a test out because it is about bubblewrap itself and another backend is in its place; says why.
+pub fn about_bwrap(why: &str) -> bool {
+    let instead = std::env::var_os("SANDBOX_RUN_INSTEAD");
+    if let Some(backend) = &instead {
+        eprintln!("left out for {}: {why}", backend.display());
+    }
+    instead.is_some()
+}
+
 /// Absolute path of a program on the test's own PATH, or `None`.
 pub fn find(program: &str) -> Option<PathBuf> {
     std::env::split_paths(&PATHS).map(|dir| dir.join(program)).find(|path| fs::metadata(path).is_ok())

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 
-use crate::harness::{Call, World};
+use crate::harness::{Call, World, about_bwrap};
 use crate::wire::Record;
 
 /// A dry run without who decided what: the list of settings, and the brackets of a note.
@@ -214,6 +214,9 @@ fn what_is_printed_reads_back() {
 /// The same policy as options, TOML, JSON and payload.
 #[test]
 fn four_spellings_of_one_policy() {
+    if about_bwrap("the policy has the default list of backends") {
+        return;
+    }
     let world = world();
     let (w, o) = (world.text("w"), world.text("o"));
     let allowed = ["-e", "PATH", "-e", "TMP", "-e", "TMPDIR", "-e", "TEMP", "-e", "TEMPDIR"];
@@ -252,6 +255,9 @@ fn four_spellings_of_one_policy() {
 /// Each line says something else; two spellings of one meaning do not.
 #[test]
 fn the_hash_tells_policies_apart() {
+    if about_bwrap("the policy has the default list of backends") {
+        return;
+    }
     let world = world();
     let of = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().chain(["--dry-run=json", "true"]).collect();

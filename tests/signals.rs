@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::{Pid, setsid};
 
-use crate::harness::{Call, Running, World, eventually, processes, processes_with, program, usable};
+use crate::harness::{Call, Running, World, about_bwrap, eventually, processes, processes_with, program, usable};
 
 /// Options for each backend that let the command write to its working directory.
 const WRITABLE: [&[&str]; 4] = [
@@ -305,6 +305,9 @@ fn before_inner(options: &[&str]) -> usize {
 
 #[test]
 fn an_old_stop_is_not_repeated() {
+    if about_bwrap("tries each backend by itself") {
+        return;
+    }
     for options in usable(WRITABLE) {
         let world = World::new();
         let script = format!("trap 'echo usr >> log' USR1; trap 'exit 9' TERM; {LOOP}");
@@ -330,6 +333,9 @@ fn an_old_stop_is_not_repeated() {
 
 #[test]
 fn a_stage_that_cannot_listen_loses_no_signal() {
+    if about_bwrap("tries each backend by itself") {
+        return;
+    }
     for options in usable(WRITABLE) {
         let world = World::new();
         let options = [options, &["--kill-after", "1h"]].concat();
@@ -378,6 +384,9 @@ fn hanging(world: &World) -> String {
 
 #[test]
 fn a_signal_before_the_command_started_is_not_lost() {
+    if about_bwrap("a program in place of bubblewrap") {
+        return;
+    }
     for (signal, status) in [
         (Signal::SIGTERM, 143),
         (Signal::SIGINT, 130),
@@ -458,6 +467,9 @@ fn a_signal_from_inside_to_the_stage_takes_none_from_outside_away() {
 
 #[test]
 fn a_launcher_that_was_stopped_holds_up_nothing() {
+    if about_bwrap("the process between is bubblewrap's") {
+        return;
+    }
     let world = World::new();
     let script = "echo $$ >up; until [ -e go ]; do sleep 0.02; done; exit 3";
     let running = world.sh(["-b", "bwrap", "-w", "."], script).spawn();

@@ -141,6 +141,7 @@ pub fn record(policy: &Policy) -> Result<Record> {
         // The first of them: whoever reads the record back gets no less.
         _ if backends.list == Backend::AUTO => (true, "linux_bwrap"),
         [Backend::None] => (false, "none"),
+        [one] => bail!("a payload has no place for the backend '{one}'"),
         _ => bail!("a payload has no place for a list of backends"),
     };
     if !active && *network == Network::Off && !asked.contains(&Protection::Network) {
