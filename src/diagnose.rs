@@ -180,6 +180,7 @@ pub fn remedy(reason: &Reason) -> Option<String> {
         || has("RTM_NEWADDR: Operation not permitted")
         || has("RTM_NEWLINK: Operation not permitted")
         || (has("namespace failed: Permission denied"))
+        || (has("No permissions to creat") && restricted_by_apparmor() && !filtered())
     {
         if restricted_by_apparmor() {
             "AppArmor restricts user namespaces here (kernel.apparmor_restrict_unprivileged_userns=1): install a profile \
@@ -248,6 +249,13 @@ const NO_PROCESSES: &str = "the limit on processes of this user is reached (ulim
 const NO_DESCRIPTORS: &str =
     "the limit on open files is too low for a start (ulimit -n); --max-open-files limits the command only";
 
+/// Whether this process is held to a profile of `AppArmor`.
+fn confined_by_apparmor() -> bool {
+    let label = |name: &str| fs::read_to_string(format!("/proc/self/attr/{name}")).ok();
+    // The second place is that of whichever security module is the first.
+    label("apparmor/current").or_else(|| label("current")).is_some_and(|label| label.trim().ends_with(" (enforce)"))
+}
+
 fn restricted_by_apparmor() -> bool {
     sysctl("kernel/apparmor_restrict_unprivileged_userns").as_deref() == Some("1")
 }
@@ -268,6 +276,9 @@ fn not_permitted() -> &'static str {
     } else if filtered() {
         "this is already inside a container or another sandbox, whose system-call filter refuses new namespaces: leave it, or \
          run the container with a seccomp profile that allows unshare and clone"
+    } else if confined_by_apparmor() {
+        "an AppArmor profile confines this process and refuses what a user namespace gives: allow userns and capability sys_admin \
+         in it"
     } else {
         "the kernel refuses user namespaces here, as it does inside a chroot"
     }

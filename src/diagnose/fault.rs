@@ -21,6 +21,7 @@ pub(super) fn remedy(reason: &Reason) -> Option<String> {
 fn by_fault(Fault { act, errno, at: _ }: &Fault) -> Option<&'static str> {
     let text = match (act, *errno) {
         (Act::Namespaces | Act::Leave, libc::ENOSPC | libc::EUSERS) => no_further(),
+        (Act::Namespaces, libc::EPERM) if restricted_by_apparmor() && !filtered() => by_module(),
         (Act::Namespaces, libc::EPERM) => not_permitted(),
         (Act::Namespaces, libc::EAGAIN) => NO_PROCESSES,
         (Act::Namespaces | Act::Ids, libc::EACCES) | (Act::Loopback, libc::EPERM) => by_module(),
