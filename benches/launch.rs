@@ -13,6 +13,9 @@ fn main() {
     let rounds = std::env::args().skip(1).find_map(|word| word.parse().ok()).unwrap_or(200);
     let program =
         std::env::var_os("SANDBOX_RUN_BIN").map_or_else(|| env!("CARGO_BIN_EXE_sandbox-run").into(), PathBuf::from);
+    if std::env::args().any(|word| word == MOUNTED) {
+        return compare(&program, &[], rounds, &format!("{MOUNTS} mounts on the host"));
+    }
     println!("program: {}", program.display());
     let top = tempfile::tempdir_in("/var/tmp").expect("temporary directory");
     // What a search for hidden names costs is another bench.
@@ -25,6 +28,7 @@ fn main() {
         compare(&program, &options, rounds.max(1), &format!("{grants} extra grants"));
     }
     many_at_once(&program, rounds.min(100), rounds.min(5));
+    many_mounts(top.path(), (rounds / 10).max(1));
     for backend in ["bwrap", "namespace"] {
         memory(&program, backend);
     }
@@ -143,6 +147,30 @@ fn many_at_once(program: &Path, count: usize, rounds: usize) {
         other.push(burst(&mut theirs));
     }
     tell(&format!("{count} at once, per launch"), &mut mine, &mut other);
+}
+
+/// Says that this program was started where many file systems are mounted.
+const MOUNTED: &str = "--mounted";
+const MOUNTS: usize = 1000;
+
+/// This program once more, in a mount namespace of its own with many mounts; they end with it.
+fn many_mounts(top: &Path, rounds: usize) {
+    let place = top.join("mounts");
+    for number in 0..MOUNTS {
+        std::fs::create_dir_all(place.join(number.to_string())).expect("directory");
+    }
+    let root = nix::unistd::geteuid().is_root();
+    let script = "cd \"$0\" && for each in *; do echo \"none $0/$each tmpfs size=4k\"; done >../table && mount -a -T ../table && \
+                  cd ../here && exec \"$@\"";
+    let status = Command::new("unshare")
+        .args(if root { &["-m"][..] } else { &["-m", "-U", "-r"] })
+        .args(["--propagation", "private", "sh", "-c", script])
+        .arg(&place)
+        .arg(std::env::current_exe().expect("own path"))
+        .args([&rounds.to_string(), MOUNTED])
+        .status()
+        .expect("unshare starts");
+    assert!(status.success(), "{MOUNTS} mounts");
 }
 
 /// Proportional memory of all processes of one run but the target.
