@@ -17,9 +17,16 @@ const DOCUMENT: &str = "docs/behaviours.md";
 /// Where the numbers stand.
 const PAGE: &str = "docs/backends.md";
 
+/// What `tests/run --vm` runs with our own namespaces in place of bubblewrap: tests of their column that do not take them anyway.
+const INSTEAD: &str = "tests/instead.txt";
+
 /// Columns after the first, and what a test that runs the backend has in it or in what it uses of its file.
-const COLUMNS: [(&str, &[&str]); 6] = [
+const COLUMNS: [(&str, &[&str]); 7] = [
     ("bwrap", &[]),
+    (
+        "namespace",
+        &["tests/namespace.rs", "\"namespace\"", "-b namespace", "Backend::Namespace", "backends()", "BACKENDS"],
+    ),
     ("landlock", &["landlock", "backends()", "BACKENDS"]),
     ("container", &["podman", "Place", "docker"]),
     ("none", &["\"none\"", "-b none", "backends()", "BACKENDS"]),
@@ -146,7 +153,34 @@ fn runs(name: &str, backend: &str, marks: &[&str]) -> Result<()> {
     ensure!((backend == "jobobject") == path.starts_with("tests/windows/"), "{name} runs on another system");
     // The name of a file says it of all that is in it.
     let text = format!("{path}\n{}", belongs(&text, function));
+    if backend == "namespace" && !marks.iter().any(|mark| text.contains(mark)) {
+        ensure!(!text.contains("about_bwrap("), "{name} is about bubblewrap itself");
+        return Ok(());
+    }
     ensure!(marks.is_empty() || marks.iter().any(|mark| text.contains(mark)), "{name} does not run under {backend}");
+    Ok(())
+}
+
+#[test]
+fn what_runs_in_place_of_bubblewrap_is_on_the_list() -> Result<()> {
+    let column = COLUMNS.iter().position(|(name, _)| *name == "namespace").context("no column")?;
+    let mut names = BTreeSet::new();
+    for Row { cells, .. } in groups()?.iter().flat_map(|(_, rows)| rows) {
+        let Cell::Tests(tests) = &cells[column] else { continue };
+        for name in tests {
+            let (path, text, function) = exists(name)?;
+            let text = format!("{path}\n{}", belongs(&text, function));
+            if !COLUMNS[column].1.iter().any(|mark| text.contains(mark)) {
+                names.insert(name.clone());
+            }
+        }
+    }
+    let expected = names.iter().fold(String::new(), |all, name| all + name + "\n");
+    if bless() {
+        fs::write(file(INSTEAD), &expected)?;
+    }
+    ensure!(fs::read_to_string(file(INSTEAD))? == expected, "{INSTEAD}: BLESS=1 writes it anew");
+    ensure!(names.len() > 50, "{} tests", names.len());
     Ok(())
 }
 
