@@ -147,8 +147,8 @@ const SAID: &[(&str, &str)] = &[
     ("loopback: Failed RTM_NEWLINK: Operation not permitted", "user namespaces here"),
     ("Creating new namespace failed: Permission denied", "user namespaces here"),
     ("loopback: Failed RTM_NEWADDR: File exists", "gVisor"),
-    ("No permissions to create a new namespace, likely because", "refuses"),
-    ("No permissions to creating new namespace, likely because", "refuses"),
+    ("No permissions to create a new namespace, likely because", "user namespace"),
+    ("No permissions to creating new namespace, likely because", "user namespace"),
     ("Creating new namespace failed: Operation not permitted", "refuses"),
     (
         "Creating new namespace failed: nesting depth or /proc/sys/user/max_*_namespaces exceeded (ENOSPC)",
