@@ -266,7 +266,9 @@ fn too_few_descriptors_are_a_refusal() {
         };
         let more: &[&str] = if has_view(&backend) { &["-w", ".", "--mask", "sub"] } else { &[] };
         let more = [more, &["--result", &result, "--timeout", "60", "--max-output", "1K"]].concat();
-        for limit in 3..=60 {
+        // Without a sandbox there is little to open.
+        let last = if backend.contains(&"none") { 24 } else { 60 };
+        for limit in 3..=last {
             let options = if limit % 2 == 0 { &more[..] } else { &[] };
             let done = run(limit, options);
             // With 3 the loader finds no room for our own libraries.
