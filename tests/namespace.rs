@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::harness::{World, about_bwrap, eventually, is_root, program};
+use crate::harness::{World, about_bwrap, eventually, is_root, processes, program};
 
 /// No bubblewrap in any of its directories.
 const NO_BWRAP: &str = "/nowhere";
@@ -62,6 +62,29 @@ fn a_capability_would_be_none_over_the_mounts() {
     let done = world.run(["-b", "namespace", "--", "python3", "-c", levels]).done();
     // The number outside is that in the namespace between the two, where it is root.
     done.is(0, &format!("['{user}', '0', '1']\n"), "");
+}
+
+/// The kernel's own limit, which holds for whoever comes from outside and has no filter.
+#[test]
+fn one_more_user_namespace_is_one_too_many() {
+    let world = World::new();
+    let script = "import ctypes, os, sys\nlibc = ctypes.CDLL(None, use_errno=True)\n\
+        if len(sys.argv) > 1:\n    place = os.open(sys.argv[1], os.O_RDONLY)\n    assert libc.setns(place, 0x10000000) == 0, ctypes.get_errno()\n\
+        print(libc.unshare(0x10000000), ctypes.get_errno())";
+    let running = world.run(["-b", "namespace", "-w", ".", "--", "sh", "-c", "touch up; exec sleep 60"]).spawn();
+    assert!(eventually(|| world.has("w/up")));
+    let inner = children(running.pid());
+    let inside = children(inner[0]);
+    let place = format!("/proc/{}/ns/user", inside[0]);
+    world.call("python3", ["-c", script, &place]).done().is(0, &format!("-1 {}\n", libc::ENOSPC), "");
+    world.call("python3", ["-c", script]).done().is(0, "0 0\n", "");
+    running.signal(nix::sys::signal::Signal::SIGTERM);
+    running.done().code(143);
+}
+
+fn children(pid: i32) -> Vec<i32> {
+    let all = processes().into_iter().filter(|process| process.parent == pid);
+    all.map(|process| process.pid).collect()
 }
 
 /// Nothing is executed anew, so that the file of process 1 is the host's own: out of reach, as all of that process is.
