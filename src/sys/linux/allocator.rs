@@ -43,23 +43,28 @@ impl Default for Allocator {
     }
 }
 
+// Never inlined: there are thousands of callers, and the program would be a sixth larger.
 // SAFETY: dlmalloc keeps what this trait promises; each call gets what the caller of the trait's function vouches for.
 unsafe impl GlobalAlloc for Allocator {
+    #[inline(never)]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: as above.
         self.with(|inner| unsafe { inner.malloc(layout.size(), layout.align()) })
     }
 
+    #[inline(never)]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         // SAFETY: as above.
         self.with(|inner| unsafe { inner.calloc(layout.size(), layout.align()) })
     }
 
+    #[inline(never)]
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
         // SAFETY: as above.
         self.with(|inner| unsafe { inner.free(memory, layout.size(), layout.align()) });
     }
 
+    #[inline(never)]
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         // SAFETY: as above.
         self.with(|inner| unsafe { inner.realloc(memory, layout.size(), layout.align(), size) })
