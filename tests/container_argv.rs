@@ -77,13 +77,15 @@ fn golden(name: &str, engine: &str, words: &[&str]) -> String {
 /// Each command line with both engines, compared with the committed one, and what holds of every one of them.
 #[test]
 fn command_lines_are_the_committed_ones() {
-    let policies: [(&str, &[&str]); 10] = [
+    let policies: [(&str, &[&str]); 11] = [
         ("default", &["true"]),
         ("write", &["-w", ".", "--", "sh", "-c", "make 'it all'"]),
         ("read", &["-r", "{o}", "true"]),
         ("masks", &["-w", ".", "--mask", "secrets", "--mask", ".env", "--protect", "src/keep", "true"]),
         ("again", &["--mask", "src", "-r", "src/keep", "true"]),
         ("network", &["--net", "host", "true"]),
+        // The way out goes by the door, and is no option.
+        ("requests", &["--allow-host", "ok.test", "true"]),
         ("limits", &["--memory", "64M", "--max-procs", "9", "--cpu-time", "5", "--max-open-files", "64", "true"]),
         ("environment", &["-e", "A=s3cret-value", "-e", "PATH", "--no-default-env", "true"]),
         ("tmp", &["--tmp-size", "1M", "true"]),

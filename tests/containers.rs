@@ -13,6 +13,7 @@ use crate::harness::{Call, World, eventually, is_root, processes_with, program, 
 use crate::pty::Terminal;
 
 mod contract;
+mod egress;
 mod ends;
 mod files;
 mod images;

@@ -279,7 +279,7 @@ fn the_host_network_is_not_beside_it() {
 }
 
 /// A proxy of somebody else's that says what it was told and answers.
-fn other_proxy(path: &Path) {
+pub fn other_proxy(path: &Path) {
     let listener = UnixListener::bind(path).unwrap();
     thread::spawn(move || {
         for stream in listener.incoming() {
@@ -293,7 +293,7 @@ fn other_proxy(path: &Path) {
     });
 }
 
-const SAY: &str = "import socket, sys\n\
+pub const SAY: &str = "import socket, sys\n\
     s = socket.create_connection(('127.0.0.1', int(sys.argv[1])), 10)\n\
     s.sendall(b'hello'); s.shutdown(socket.SHUT_WR); print(s.makefile().read())";
 

@@ -102,6 +102,7 @@ pub fn launch(plan: &Plan, found: Option<&Found>) -> Result<Launch> {
         // Found out here and not planned for.
         image: _,
         mounts: _,
+        // By the door, with what the inner stage gets.
         way_out: _,
         host_processes: _,
         // Mounts are the engine's alone.

@@ -148,8 +148,8 @@ pub fn find(policy: &Policy, host: &Host, backend: Backend, lost: &mut Lost) -> 
         (true, Some(path), Some(port)) => WayOut { port: *port, to: To::Socket(socket_at(path, host)?), trust: None },
     };
     match backend {
-        Backend::Bwrap | Backend::Namespace => Ok(Some(way)),
-        Backend::Landlock | Backend::Seatbelt | Backend::Container(_) | Backend::JobObject | Backend::None => {
+        Backend::Bwrap | Backend::Namespace | Backend::Container(_) => Ok(Some(way)),
+        Backend::Landlock | Backend::Seatbelt | Backend::JobObject | Backend::None => {
             // The command would have no placeholder, and what has the secret could be anywhere.
             if let Some(Credential { spec, origin }) = credentials.first() {
                 let text = format!(

@@ -197,9 +197,10 @@ fn start(
         Launch::Program(command) if command.door.is_some() => {
             let own = [inner.as_fd().as_raw_fd(), file.as_raw_fd()].into_iter();
             let given = streams.numbers().into_iter().flatten().chain(left.as_ref().map(Listener::number));
-            let gifts: Vec<_> = own.chain(given).chain(keep.iter().copied()).collect();
+            let way_out = inside.as_ref().map(AsRawFd::as_raw_fd);
+            let gifts: Vec<_> = own.chain(given).chain(way_out).chain(keep.iter().copied()).collect();
             let (launcher, at_door) = by_door(command, host, &header.nonce, &gifts, messages.as_fd())?;
-            drop((inner, file, streams));
+            drop((inner, file, streams, inside));
             keeper = Some(at_door);
             launcher
         }

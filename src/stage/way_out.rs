@@ -42,6 +42,11 @@ impl Wanted {
     pub fn number(&self) -> Option<RawFd> {
         self.channel.or(self.socket)
     }
+
+    /// The same, where it can be given another number.
+    pub fn number_mut(&mut self) -> Option<&mut RawFd> {
+        self.channel.as_mut().or(self.socket.as_mut())
+    }
 }
 
 /// A way out, on the host.

@@ -27,6 +27,7 @@ use nix::unistd::{Pid, geteuid, getpid, pipe2, setsid};
 
 use super::abandoned::{self as left, hold};
 use super::handoff::{self, Handoff};
+use super::way_out::Wanted;
 use crate::backend::container::{DOOR, EMPTY, LOADER, SOCKET};
 use crate::host::Host;
 use crate::sys;
@@ -391,6 +392,9 @@ pub(super) fn enter(path: &str, nonce: &str) -> io::Result<Handoff> {
     }
     if let Some(left) = &mut header.left {
         left.file = settle(next()?)?;
+    }
+    if let Some(number) = header.way_out.as_mut().and_then(Wanted::number_mut) {
+        *number = settle(next()?)?;
     }
     let kept = header.keep.iter().map(|number| Ok((*number, sys::fd::duplicate_above(next()?, least)?)));
     let kept = kept.collect::<io::Result<Vec<_>>>()?;
