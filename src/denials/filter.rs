@@ -35,6 +35,7 @@ pub(super) fn remedy(group: &Group) -> &'static str {
         Applies::Untraced => "--trace allows it",
         Applies::Root => "no option allows it to root",
         Applies::NoNetwork => "--net host allows it, with the whole network",
+        Applies::WayOut => "--allow-host allows a host to what asks the proxy, --net host the whole network",
         Applies::NoUnix => "--allow-gap sockets allows it, with every socket of the host",
         Applies::NoMetadata | Applies::RootNoMetadata if group.answer == Answer::Asked => {
             "a write grant allows it for what lies below"
@@ -52,6 +53,17 @@ fn applies(call: &str, group: &Group, arguments: &str) -> Option<bool> {
     let first = parts.next().unwrap_or_default();
     match (group.applies, call) {
         (Applies::NoNetwork, _) => return Some(matches!(first, "AF_INET" | "AF_INET6" | "AF_NETLINK")),
+        (Applies::WayOut, "socket") => {
+            let internet = matches!(first, "AF_INET" | "AF_INET6");
+            let plain = arguments.contains("SOCK_STREAM") && matches!(parts.nth(1), Some("IPPROTO_TCP" | "IPPROTO_IP"));
+            return Some(first == "AF_NETLINK" || internet && !plain);
+        }
+        (Applies::WayOut, "setsockopt") => {
+            const LEADING: [&str; 5] =
+                ["IP_OPTIONS", "SO_BINDTODEVICE", "SO_BINDTOIFINDEX", "TCP_FASTOPEN_CONNECT", "TCP_ULP"];
+            return Some(words.any(|word| LEADING.contains(&word)));
+        }
+        (Applies::WayOut, _) => return Some(arguments.contains("MSG_FASTOPEN")),
         (Applies::NoUnix, "socket") => return Some(matches!(first, "AF_UNIX" | "AF_LOCAL")),
         (Applies::NoUnix, _) => return Some(arguments.contains("SOCK_DGRAM") || arguments.contains("SOCK_RAW")),
         (Applies::NoMetadata, "seccomp") => return Some(arguments.contains("NEW_LISTENER")),
@@ -107,6 +119,7 @@ mod tests {
         old_landlock: true,
         bare: false,
         no_network: false,
+        way_out: false,
         no_unix: false,
         no_metadata: false,
         asked: false,

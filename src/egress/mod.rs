@@ -11,6 +11,8 @@ pub mod credentials;
 pub mod host;
 pub mod path;
 pub mod rules;
+#[cfg(unix)]
+pub mod source;
 
 #[cfg(target_os = "linux")]
 pub mod flow;

@@ -27,6 +27,7 @@ pub use inspection::Inspection;
 use super::address::Resolve;
 use super::log::NetLog;
 use super::rules::Rules;
+use super::source;
 use conversation::Conversation;
 use wire::{Clock, Socket};
 
@@ -125,6 +126,8 @@ pub enum Listener {
     Unix(UnixListener),
     /// A port, where there is no network namespace.
     Tcp(TcpListener),
+    /// A channel by which connections come one by one, from whoever has made them.
+    Handed(OwnedFd),
 }
 
 impl Listener {
@@ -132,6 +135,7 @@ impl Listener {
         match self {
             Self::Unix(listener) => listener.set_nonblocking(true),
             Self::Tcp(listener) => listener.set_nonblocking(true),
+            Self::Handed(channel) => source::set_nonblocking(channel),
         }
     }
 
@@ -139,6 +143,7 @@ impl Listener {
         match self {
             Self::Unix(listener) => Socket::from_unix(listener.accept()?.0),
             Self::Tcp(listener) => Socket::from_tcp(listener.accept()?.0),
+            Self::Handed(channel) => Socket::from_tcp(source::handed(channel)?),
         }
     }
 }
@@ -148,6 +153,7 @@ impl AsFd for Listener {
         match self {
             Self::Unix(listener) => listener.as_fd(),
             Self::Tcp(listener) => listener.as_fd(),
+            Self::Handed(channel) => channel.as_fd(),
         }
     }
 }
@@ -205,6 +211,12 @@ pub fn serve(proxy: &Arc<Proxy>, listener: &Listener) -> io::Result<()> {
         }
         let socket = match listener.accept() {
             Ok(socket) => socket,
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => break,
+            Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {
+                // Mostly for want of numbers.
+                count.fewer_than(0, Duration::from_millis(20));
+                continue;
+            }
             Err(error) => match error.raw_os_error().map(Errno::from_raw) {
                 Some(Errno::EMFILE | Errno::ENFILE | Errno::ENOMEM | Errno::ENOBUFS) => {
                     count.fewer_than(0, Duration::from_millis(20));

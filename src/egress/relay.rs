@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -16,6 +16,7 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTime
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, socket};
 
 use super::flow::{BUFFER, Flow, Lost, Turn, keep_near};
+use super::source::Source;
 
 /// The longest path of a socket.
 pub const PATH_MAX: usize = 107;
@@ -40,7 +41,7 @@ struct Pair {
 }
 
 struct Relay<'a> {
-    listener: &'a TcpListener,
+    source: &'a Source,
     address: UnixAddr,
     epoll: Epoll,
     pairs: Vec<Option<Pair>>,
@@ -53,13 +54,13 @@ struct Relay<'a> {
 }
 
 /// Carries bytes until `stop` is readable or closed at its other end.
-pub fn run(listener: &TcpListener, socket: &Path, stop: BorrowedFd) -> io::Result<()> {
-    listener.set_nonblocking(true)?;
+pub fn run(source: &Source, socket: &Path, stop: BorrowedFd) -> io::Result<()> {
+    source.set_nonblocking()?;
     let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
-    epoll.add(listener, EpollEvent::new(EpollFlags::EPOLLIN, LISTENER))?;
+    epoll.add(source, EpollEvent::new(EpollFlags::EPOLLIN, LISTENER))?;
     epoll.add(stop, EpollEvent::new(EpollFlags::EPOLLIN, STOP))?;
     let mut relay = Relay {
-        listener,
+        source,
         address: UnixAddr::new(socket)?,
         epoll,
         pairs: Vec::new(),
@@ -123,12 +124,13 @@ impl Relay<'_> {
     /// Accepts as many as want, for as long as there are descriptors.
     fn accept(&mut self) -> io::Result<()> {
         loop {
-            match self.listener.accept() {
-                Ok((inside, _)) => {
+            match self.source.accept() {
+                Ok(inside) => {
                     self.pause(false)?;
                     self.waiting.push_back((inside, Instant::now()));
                     self.connect_waiting();
                 }
+                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                 Err(error) => match error.raw_os_error().map(Errno::from_raw) {
                     Some(Errno::EAGAIN) => return self.pause(false),
                     Some(Errno::EINTR | Errno::ECONNABORTED) => {}
@@ -147,7 +149,7 @@ impl Relay<'_> {
     fn pause(&mut self, on: bool) -> io::Result<()> {
         if on != self.paused {
             let interest = if on { EpollFlags::empty() } else { EpollFlags::EPOLLIN };
-            self.epoll.modify(self.listener, &mut EpollEvent::new(interest, LISTENER))?;
+            self.epoll.modify(self.source, &mut EpollEvent::new(interest, LISTENER))?;
             self.paused = on;
         }
         Ok(())

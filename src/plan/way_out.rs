@@ -21,6 +21,7 @@ use crate::egress::rules::{Rule, Rules};
 use crate::error::{Error, Kind, Result};
 use crate::host::Host;
 use crate::policy::{Credential, Egress, Origin, Policy, Protection};
+use crate::sys::landlock;
 use crate::sys::process::describe;
 
 /// The port inside on which a proxy of our own listens: in a network that was just made it is free.
@@ -149,6 +150,7 @@ pub fn find(policy: &Policy, host: &Host, backend: Backend, lost: &mut Lost) -> 
     };
     match backend {
         Backend::Bwrap | Backend::Namespace | Backend::Container(_) => Ok(Some(way)),
+        Backend::Landlock if landlock::binds_ports(landlock::version()) => Ok(Some(way)),
         Backend::Landlock | Backend::Seatbelt | Backend::JobObject | Backend::None => {
             // The command would have no placeholder, and what has the secret could be anywhere.
             if let Some(Credential { spec, origin }) = credentials.first() {

@@ -61,6 +61,8 @@ pub struct Options {
     pub bare: bool,
     /// Refuse sockets of the host's network, which is the target's as well.
     pub no_network: bool,
+    /// Refuse sockets of the host's network but for one kind, and let somebody else connect those.
+    pub way_out: bool,
     /// Refuse Unix sockets that could be connected to somebody, which Landlock does not know yet.
     pub no_unix: bool,
     /// Refuse changes of mode, owner, times and attributes, which Landlock does not know.
@@ -80,6 +82,7 @@ pub fn groups(options: Options) -> impl Iterator<Item = &'static Group> {
         Applies::OldLandlock => options.old_landlock,
         Applies::Bare => options.bare,
         Applies::NoNetwork => options.no_network,
+        Applies::WayOut => options.way_out,
         Applies::NoUnix => options.no_unix,
         Applies::NoMetadata => options.no_metadata,
         Applies::RootNoMetadata => options.no_metadata && options.as_root,

@@ -52,6 +52,8 @@ pub enum Applies {
     Bare,
     /// When the target is in the host's network and shall not have it.
     NoNetwork,
+    /// When the target is in the host's network and shall have nothing of it but one port.
+    WayOut,
     /// When the target must reach no Unix socket and no Landlock says so (before ABI 9, Linux 7.1).
     NoUnix,
     /// When nothing but the filter keeps the target from files' metadata.
@@ -250,6 +252,19 @@ const IOPRIO_WHO_PGRP: u32 = 2;
 /// `SOCK_STREAM` and `SOCK_SEQPACKET`, each with any of `SOCK_NONBLOCK` and `SOCK_CLOEXEC`: what cannot be sent elsewhere.
 const CONNECTED: &[u32] =
     &[1, 1 | 0o4000, 1 | 0o2_000_000, 1 | 0o2_004_000, 5, 5 | 0o4000, 5 | 0o2_000_000, 5 | 0o2_004_000];
+/// `SOCK_STREAM` with any of the two.
+const STREAM: &[u32] = &[1, 1 | 0o4000, 1 | 0o2_000_000, 1 | 0o2_004_000];
+/// The protocol of such a socket that is asked for by no number, and by its own.
+const TCP: &[u32] = &[0, 6];
+const MSG_FASTOPEN: u32 = 0x2000_0000;
+const SOL_IP: u32 = 0;
+const IP_OPTIONS: u32 = 4;
+const SOL_SOCKET: u32 = 1;
+const SO_BINDTODEVICE: u32 = 25;
+const SO_BINDTOIFINDEX: u32 = 62;
+const SOL_TCP: u32 = 6;
+const TCP_FASTOPEN_CONNECT: u32 = 30;
+const TCP_ULP: u32 = 31;
 const S_ISUID: u32 = 0o4000;
 const O_TRUNC: u32 = 0o1000;
 const NEW_LISTENER: u32 = 1 << 3;
@@ -518,6 +533,34 @@ pub const GROUPS: &[Group] = &[
         answer: Answer::Refused,
         applies: Applies::NoNetwork,
         calls: calls![SYS_socket if "AF_INET, AF_INET6, AF_NETLINK": Test::Is(0, &[AF_INET, AF_INET6, AF_NETLINK])],
+    },
+    Group {
+        name: "network but for a way out",
+        reason: "the network is the host's: of it there is TCP to the proxy; what leads a connection elsewhere, or makes one in \
+                 another way, is closed",
+        answer: Answer::Refused,
+        applies: Applies::WayOut,
+        calls: calls![
+            SYS_socket if "AF_NETLINK": Test::Is(0, &[AF_NETLINK]);
+            SYS_socket if "AF_INET, AF_INET6 but for SOCK_STREAM":
+                Test::Is(0, &[AF_INET, AF_INET6]), Test::IsNot(1, STREAM);
+            SYS_socket if "AF_INET, AF_INET6 but for TCP": Test::Is(0, &[AF_INET, AF_INET6]), Test::IsNot(2, TCP);
+            SYS_sendto if "with MSG_FASTOPEN": Test::HasAny(3, MSG_FASTOPEN);
+            SYS_sendmsg if "with MSG_FASTOPEN": Test::HasAny(2, MSG_FASTOPEN);
+            SYS_sendmmsg if "with MSG_FASTOPEN": Test::HasAny(3, MSG_FASTOPEN);
+            SYS_setsockopt if "IP_OPTIONS": Test::Is(1, &[SOL_IP]), Test::Is(2, &[IP_OPTIONS]);
+            SYS_setsockopt if "SO_BINDTODEVICE, SO_BINDTOIFINDEX":
+                Test::Is(1, &[SOL_SOCKET]), Test::Is(2, &[SO_BINDTODEVICE, SO_BINDTOIFINDEX]);
+            SYS_setsockopt if "TCP_FASTOPEN_CONNECT, TCP_ULP":
+                Test::Is(1, &[SOL_TCP]), Test::Is(2, &[TCP_FASTOPEN_CONNECT, TCP_ULP])
+        ],
+    },
+    Group {
+        name: "connections",
+        reason: "the address is in memory, where no filter looks; nobody is to connect to the command",
+        answer: Answer::Asked,
+        applies: Applies::WayOut,
+        calls: calls![SYS_connect; SYS_listen],
     },
     Group {
         name: "Unix sockets",

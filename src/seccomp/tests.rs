@@ -7,14 +7,16 @@ use super::*;
 /// Every combination of options that belong together.
 fn all_options() -> impl Iterator<Item = Options> {
     // With namespaces around the target, and without any, where only root makes a difference.
-    (0..32).chain((0..32).map(|bits| bits << 4 & !16 | bits << 3 & 8)).map(|bits: u32| Options {
+    (0..32).chain((0..64).map(|bits| bits << 4 & !16 | bits << 3 & 8)).map(|bits: u32| Options {
         own_group: bits & 1 != 0,
         shared_group: bits & 2 != 0,
         trace: bits & 4 != 0,
         as_root: bits & 8 != 0,
         old_landlock: bits & 16 != 0,
         bare: bits & 32 != 0,
-        no_network: bits & 64 != 0,
+        // One or the other.
+        no_network: bits & 64 != 0 && bits & 512 == 0,
+        way_out: bits & 512 != 0,
         no_unix: bits & 128 != 0,
         no_metadata: bits & 256 != 0,
         asked: bits & 128 != 0,

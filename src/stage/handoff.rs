@@ -118,7 +118,8 @@ pub fn filter(plan: &Plan) -> seccomp::Options {
         // Also without a write grant: a standard stream may be a file of the host.
         as_root: nix::unistd::geteuid().is_root(),
         bare: reach.is_some(),
-        no_network: reach.is_some() && plan.network == Network::Off,
+        no_network: reach.is_some() && plan.network == Network::Off && plan.way_out.is_none(),
+        way_out: reach.is_some() && plan.way_out.is_some(),
         no_unix: reach.is_some_and(|reach| !reach.unix_sockets),
         no_metadata: reach.is_some(),
         // The process that loads the filter finds out whether it can be.

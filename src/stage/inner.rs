@@ -14,12 +14,13 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, getpgid, getpgrp, getpid};
 
-use super::confined::{self, Clerk};
+use super::confined::{self, Clerk, Switch};
 use super::contained::{fit, wait_for_word};
 use super::control::{Inner, Report, Step, WATCHED};
 use super::handoff::{self, Handoff, MARKER};
 use super::outcome::{Refusal, Used};
-use super::{inside, left, trial, way_out};
+use super::way_out::{self, Wanted};
+use super::{inside, left, trial};
 use crate::sys;
 use crate::sys::process::{Change, Moment, changed_child, ended_child, own_time, soft_cpu_limit};
 use crate::sys::signals::{Arrivals, Signals};
@@ -131,7 +132,9 @@ fn run(handoff: &Handoff, control: &Inner) -> Result<i32, Failure> {
     if header.confine.is_some() {
         // What the caller has open would leave no room for what has to be opened before the target is there.
         let streams = header.streams.iter().flatten().copied();
-        let kept: Vec<_> = streams.chain(header.keep.iter().copied()).chain([control.as_fd().as_raw_fd()]).collect();
+        let way_out = header.way_out.as_ref().and_then(Wanted::number);
+        let kept: Vec<_> =
+            streams.chain(header.keep.iter().copied()).chain(way_out).chain([control.as_fd().as_raw_fd()]).collect();
         sys::fd::close_others(&kept).at(Step::Descriptors)?;
     }
     let handle = sys::pidfd::PidFd::of_this_process().at(Step::Handle)?;
@@ -179,9 +182,15 @@ fn run(handoff: &Handoff, control: &Inner) -> Result<i32, Failure> {
     sys::signals::block_only(WATCHED).at(Step::Signals)?;
     let signals = Arrivals::of(WATCHED).at(Step::Signals)?;
     let (outcome, errors) = sys::fd::pipe().at(Step::Fork)?;
+    let mut switch = None;
     if let Some(wanted) = &header.way_out {
-        let channel = way_out::open(wanted).at(Step::WayOut)?;
-        channel.map_or(Ok(()), |channel| way_out::trust(wanted, &channel)).at(Step::Trust)?;
+        if header.confine.is_some() {
+            let made = switch.insert(Switch::open(wanted).at(Step::WayOut)?);
+            way_out::trust(wanted, made.channel()).at(Step::Trust)?;
+        } else {
+            let channel = way_out::open(wanted).at(Step::WayOut)?;
+            channel.map_or(Ok(()), |channel| way_out::trust(wanted, &channel)).at(Step::Trust)?;
+        }
     }
     if outer_is_gone(control) {
         return Ok(FAILED);
@@ -205,7 +214,7 @@ fn run(handoff: &Handoff, control: &Inner) -> Result<i32, Failure> {
         }
     }
     let _held = confined::held(&handoff.rules);
-    let clerk = ours.and_then(|ours| Clerk::receive(&ours, &handoff.rules));
+    let clerk = ours.and_then(|ours| Clerk::receive(&ours, &handoff.rules, switch));
     let shared_session = !header.new_session;
     let watch = Watch {
         control,
@@ -398,15 +407,21 @@ impl Watch<'_> {
             ];
             let asked = self.clerk.as_ref().and_then(Clerk::waiting);
             polled.extend(asked.map(|listener| PollFd::new(listener, PollFlags::POLLIN)));
-            match poll(&mut polled, PollTimeout::NONE) {
+            polled.extend(self.clerk.iter().flat_map(Clerk::connections));
+            let patience = self.clerk.as_ref().map_or(PollTimeout::NONE, Clerk::patience);
+            match poll(&mut polled, patience) {
                 Ok(_) | Err(Errno::EINTR) => {}
                 Err(errno) => return Err(Failure(Step::Signals, errno as i32)),
             }
             let spoken = polled[0].revents().is_some_and(|events| !events.is_empty());
-            let asked = polled.get(2).and_then(PollFd::revents).filter(|events| !events.is_empty());
+            let answers = asked.is_some();
+            let asked = polled.get(2).filter(|_| answers).and_then(PollFd::revents).filter(|events| !events.is_empty());
             self.note_group_signals();
             if let (Some(clerk), Some(events)) = (&mut self.clerk, asked) {
                 clerk.serve(!events.contains(PollFlags::POLLIN));
+            }
+            if let Some(clerk) = &mut self.clerk {
+                clerk.connect();
             }
             if spoken {
                 let Ok(Some(number)) = self.control.receive() else {

@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use super::secrets::Secrets;
 
 use crate::egress::log::Sums;
+use crate::egress::source::Source;
 use crate::plan::Plan;
 use crate::plan::way_out::{Filter, To};
 use crate::sys;
@@ -37,6 +38,12 @@ pub struct Wanted {
 }
 
 impl Wanted {
+    /// The port by which the target asks for it.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
     /// The descriptor that has to reach the inner stage.
     #[must_use]
     pub fn number(&self) -> Option<RawFd> {
@@ -164,9 +171,9 @@ impl Drop for Proxy {
 
 /// As many as the kernel allows wait for us: whoever does not fit tries again after a second, and 128 are what libraries take.
 #[cfg(target_os = "linux")]
-const QUEUE: Backlog = Backlog::MAXALLOWABLE;
+pub const QUEUE: Backlog = Backlog::MAXALLOWABLE;
 #[cfg(not(target_os = "linux"))]
-const QUEUE: Backlog = Backlog::MAXCONN;
+pub const QUEUE: Backlog = Backlog::MAXCONN;
 
 /// In the inner stage: listens, and lets whoever is at the other end serve. Gives the channel to a proxy of ours.
 pub fn open(wanted: &Wanted) -> io::Result<Option<OwnedFd>> {
@@ -178,8 +185,23 @@ pub fn open(wanted: &Wanted) -> io::Result<Option<OwnedFd>> {
         return Ok(Some(channel));
     }
     let socket = adopt(wanted.socket).ok_or_else(|| io::Error::from_raw_os_error(libc::EBADF))?;
-    carry(&listener, &socket)?;
+    carry(&Source::Port(listener), &socket)?;
     Ok(None)
+}
+
+/// In the inner stage, where the network is the host's: whoever is at the other end is to get connections one by one, by what is
+/// returned.
+#[cfg(target_os = "linux")]
+pub fn hand(wanted: &Wanted) -> io::Result<OwnedFd> {
+    let adopt = |number: Option<RawFd>| number.and_then(sys::fd::adopt);
+    if let Some(channel) = adopt(wanted.channel) {
+        sys::channel::send(channel.as_fd(), b"s", None, true)?;
+        return Ok(channel);
+    }
+    let socket = adopt(wanted.socket).ok_or_else(|| io::Error::from_raw_os_error(libc::EBADF))?;
+    let (hearing, channel) = sys::channel::pair()?;
+    carry(&Source::Handed(hearing), &socket)?;
+    Ok(channel)
 }
 
 /// Puts what the proxy says is to be trusted where programs look for it.
@@ -194,12 +216,12 @@ pub fn trust(wanted: &Wanted, channel: &OwnedFd) -> io::Result<()> {
 
 /// Starts a process that carries bytes. It ends with process 1, and the target can neither trace it nor see its memory.
 #[cfg(target_os = "linux")]
-fn carry(listener: &TcpListener, socket: &OwnedFd) -> io::Result<()> {
+fn carry(source: &Source, socket: &OwnedFd) -> io::Result<()> {
     sys::process::fork(|| {
         let _ended = (|| -> io::Result<()> {
-            alone(&[listener.as_raw_fd(), socket.as_raw_fd()])?;
+            alone(&[source.as_fd().as_raw_fd(), socket.as_raw_fd()])?;
             let (_never, stop) = UnixStream::pair()?;
-            crate::egress::relay::run(listener, &sys::at::through(socket), stop.as_fd())
+            crate::egress::relay::run(source, &sys::at::through(socket), stop.as_fd())
         })();
         sys::process::exit_now(0)
     })?;
@@ -207,7 +229,7 @@ fn carry(listener: &TcpListener, socket: &OwnedFd) -> io::Result<()> {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn carry(_: &TcpListener, _: &OwnedFd) -> io::Result<()> {
+fn carry(_: &Source, _: &OwnedFd) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
@@ -230,7 +252,6 @@ fn alone(keep: &[RawFd]) -> io::Result<()> {
 mod process {
     use std::fs::File;
     use std::io::{self, Write};
-    use std::net::TcpListener;
     use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
     use std::os::unix::net::UnixStream;
     use std::sync::Arc;
@@ -270,7 +291,7 @@ mod process {
                 sys::channel::send(hearing.as_fd(), b"c", Some(certificates.as_fd()), true)?;
             }
             let serving = Arc::clone(&proxy);
-            let served = std::thread::spawn(move || serve_proxy(&serving, &Listener::Tcp(listener)));
+            let served = std::thread::spawn(move || serve_proxy(&serving, &listener));
             wait(&[control.as_fd()]);
             drop(stop);
             // How it ended is of no use to anybody: what was counted counts.
@@ -307,13 +328,17 @@ mod process {
         sys::filter::load(&seccomp::program(seccomp::Options::default()))
     }
 
-    /// The listener, or nothing where the run is over before there was one.
-    fn listener(hearing: &OwnedFd, control: &UnixStream) -> io::Result<Option<TcpListener>> {
+    /// The listener, or nothing where the run is over before there was one. Without one connections come themselves.
+    fn listener(hearing: &OwnedFd, control: &UnixStream) -> io::Result<Option<Listener>> {
         if !wait(&[hearing.as_fd(), control.as_fd()]) {
             return Ok(None);
         }
         let arrived = sys::channel::receive(hearing.as_fd(), &mut [0])?;
-        Ok(arrived.descriptor.map(TcpListener::from))
+        Ok(match arrived.descriptor {
+            Some(listener) => Some(Listener::Tcp(listener.into())),
+            None if arrived.length > 0 => Some(Listener::Handed(hearing.try_clone()?)),
+            None => None,
+        })
     }
 
     /// Waits for one of `files`; whether it is the first.

@@ -48,6 +48,12 @@ pub fn binds_emptying(version: i32) -> bool {
     version >= ABI::V3 as i32
 }
 
+/// Whether it can keep a process from connecting by TCP and being connected to (ABI 4, Linux 6.7).
+#[must_use]
+pub fn binds_ports(version: i32) -> bool {
+    version >= ABI::V4 as i32
+}
+
 /// Whether it can keep a process from Unix sockets by their paths (ABI 9, Linux 7.1).
 #[must_use]
 pub fn binds_sockets(version: i32) -> bool {

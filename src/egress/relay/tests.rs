@@ -1,7 +1,7 @@
 #![allow(clippy::cast_possible_truncation, reason = "numbers of tests are small, or cut on purpose")]
 
 use std::io::{Read, Write};
-use std::net::{Shutdown, SocketAddr};
+use std::net::{Shutdown, SocketAddr, TcpListener};
 use std::os::unix::net::UnixListener;
 use std::thread::{self, JoinHandle};
 
@@ -29,7 +29,7 @@ impl Running {
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = UnixStream::pair().unwrap();
         let socket = socket.to_owned();
-        let thread = thread::spawn(move || run(&listener, &socket, stopped.as_fd()));
+        let thread = thread::spawn(move || run(&Source::Port(listener), &socket, stopped.as_fd()));
         Self { address, stop: Some(stop), thread: Some(thread), directory }
     }
 

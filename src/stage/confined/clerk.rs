@@ -1,5 +1,5 @@
 //! Decides about mode, owner, times and attributes of files, which Landlock does not know: the filter hands each such call to the
-//! inner stage, which carries it out where a write grant lies and nowhere else.
+//! inner stage, which carries it out where a write grant lies and nowhere else. Calls about sockets are the [`Switch`]'s.
 //!
 //! Never lets a call go on by itself: what it names in memory could be something else by then. Acts on the file that it has opened
 //! itself, with no more privileges than the target has.
@@ -13,6 +13,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
 use nix::fcntl::{AT_FDCWD, OFlag, OpenHow, ResolveFlag, openat2};
+use nix::poll::{PollFd, PollFlags, PollTimeout};
 use nix::sys::socket::{
     AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType, recvmsg, sendmsg, socketpair,
 };
@@ -20,11 +21,12 @@ use nix::sys::stat::{UtimensatFlags, utimensat};
 use nix::sys::time::TimeSpec;
 
 use super::confine::Confine;
+use super::switch::Switch;
 use crate::plan::reach::{Allowed, Right};
 use crate::seccomp;
 use crate::seccomp::table::calls;
 use crate::sys::at::{place, through};
-use crate::sys::notify::{self, Call, Listener, Memory};
+use crate::sys::notify::{self, Answer, Call, Listener, Memory};
 use crate::sys::{attributes, process};
 
 /// An error number that the target is told.
@@ -39,14 +41,18 @@ pub fn pair(_: &Confine) -> nix::Result<(OwnedFd, OwnedFd)> {
 /// will answer.
 pub fn load(confine: &Confine, to: Option<&OwnedFd>) -> io::Result<()> {
     let mut options = confine.filter;
-    if let Some(to) = to.filter(|_| options.no_metadata) {
+    if let Some(to) = to.filter(|_| options.no_metadata || options.way_out) {
         options.asked = true;
-        // Inside another such run there can be no second one.
-        if let Ok(listener) = notify::load(&seccomp::program(options)) {
-            let fds = [listener.as_raw_fd()];
-            let rights = [ControlMessage::ScmRights(&fds)];
-            sendmsg::<()>(to.as_raw_fd(), &[IoSlice::new(b"!")], &rights, MsgFlags::MSG_NOSIGNAL, None)?;
-            return Ok(());
+        match notify::load(&seccomp::program(options)) {
+            Ok(listener) => {
+                let fds = [listener.as_raw_fd()];
+                let rights = [ControlMessage::ScmRights(&fds)];
+                sendmsg::<()>(to.as_raw_fd(), &[IoSlice::new(b"!")], &rights, MsgFlags::MSG_NOSIGNAL, None)?;
+                return Ok(());
+            }
+            // Inside another such run there can be no second one.
+            Err(error) if options.way_out => return Err(error),
+            Err(_) => {}
         }
         options.asked = false;
     }
@@ -58,6 +64,7 @@ pub fn load(confine: &Confine, to: Option<&OwnedFd>) -> io::Result<()> {
 pub struct Clerk<'a> {
     listener: Listener,
     rules: &'a [Allowed],
+    switch: Option<Switch>,
     /// Whether somebody may still ask. The listener stays open all the same: without it the kernel lets another one be made.
     open: bool,
 }
@@ -65,7 +72,7 @@ pub struct Clerk<'a> {
 impl<'a> Clerk<'a> {
     /// Takes in what [`load`] has sent, once the target runs; gives up what privileges this process still has.
     #[must_use]
-    pub fn receive(from: &OwnedFd, rules: &'a [Allowed]) -> Option<Self> {
+    pub fn receive(from: &OwnedFd, rules: &'a [Allowed], switch: Option<Switch>) -> Option<Self> {
         let mut byte = [0_u8];
         let mut space = nix::cmsg_space!([std::os::fd::RawFd; 1]);
         let mut parts = [IoSliceMut::new(&mut byte)];
@@ -79,7 +86,10 @@ impl<'a> Clerk<'a> {
         process::drop_capabilities().ok()?;
         let listener = Listener::from(listener);
         listener.hasten();
-        Some(Self { listener, rules, open: true })
+        if switch.is_some() {
+            crate::egress::raise_open_files();
+        }
+        Some(Self { listener, rules, switch, open: true })
     }
 
     /// Where to wait for the next call; `None` when nobody is left who could make one.
@@ -88,12 +98,41 @@ impl<'a> Clerk<'a> {
         self.open.then(|| self.listener.as_fd())
     }
 
+    /// What else to wait for: connections that come in, and room for those that were made.
+    pub fn connections(&self) -> impl Iterator<Item = PollFd<'_>> {
+        let switch = self.switch.iter();
+        let coming = switch.clone().map(|switch| PollFd::new(switch.waiting(), PollFlags::POLLIN));
+        coming.chain(switch.filter_map(Switch::full).map(|channel| PollFd::new(channel, PollFlags::POLLOUT)))
+    }
+
+    /// How long to wait at most.
+    #[must_use]
+    pub fn patience(&self) -> PollTimeout {
+        const TICK: u16 = 1000;
+        let hurries = self.switch.as_ref().is_some_and(Switch::hurries);
+        if hurries { PollTimeout::from(TICK) } else { PollTimeout::NONE }
+    }
+
+    /// Sees to connections.
+    pub fn connect(&mut self) {
+        if let Some(switch) = &mut self.switch {
+            switch.accept(&self.listener);
+        }
+    }
+
     /// Answers what waits there.
     pub fn serve(&mut self, ended: bool) {
         match self.listener.receive() {
             Ok(Some(call)) => {
-                let answer = self.decide(&call);
-                self.listener.answer(&call, answer);
+                let answer = match &mut self.switch {
+                    Some(switch) if [calls::SYS_connect, calls::SYS_listen].contains(&call.number) => {
+                        switch.decide(&self.listener, &call)
+                    }
+                    _ => Some(self.decide(&call).map_or_else(Answer::Refused, |()| Answer::Done)),
+                };
+                if let Some(answer) = answer {
+                    self.listener.answer(&call, answer);
+                }
             }
             Ok(None) => self.open &= !ended,
             Err(_) => self.open = false,
@@ -239,7 +278,7 @@ impl Change {
 }
 
 /// The low half of a register, which is all that the kernel reads of such an argument.
-fn low(argument: u64) -> i32 {
+pub(super) fn low(argument: u64) -> i32 {
     let [a, b, c, d, ..] = argument.to_le_bytes();
     i32::from_le_bytes([a, b, c, d])
 }

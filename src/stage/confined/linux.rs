@@ -2,8 +2,10 @@
 
 mod clerk;
 mod confine;
+mod switch;
 mod warden;
 
 pub use clerk::{Clerk, load, pair};
 pub use confine::{Confine, confine, give_up_privileges, held};
+pub use switch::Switch;
 pub use warden::guard;

@@ -7,9 +7,11 @@ use std::marker::PhantomData;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
 
+use nix::poll::{PollFd, PollTimeout};
 use serde::{Deserialize, Serialize};
 
 use super::control::{Inner, Report, Step};
+use super::way_out::Wanted;
 use crate::launch;
 use crate::plan::Plan;
 use crate::plan::reach::{Allowed, Right, Scratch};
@@ -64,19 +66,52 @@ pub fn load(confine: &Confine, _: Option<&OwnedFd>) -> io::Result<()> {
     match *confine {}
 }
 
+/// A connection that the inner stage makes: there is none.
+#[derive(Debug)]
+pub enum Switch {}
+
+impl Switch {
+    /// Listens.
+    pub fn open(_: &Wanted) -> io::Result<Self> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// The other end serves.
+    #[must_use]
+    pub fn channel(&self) -> &OwnedFd {
+        match *self {}
+    }
+}
+
 /// Whoever answers.
 pub struct Clerk<'a>(Infallible, PhantomData<&'a ()>);
 
 impl<'a> Clerk<'a> {
     /// Takes in a listener: there is none.
     #[must_use]
-    pub fn receive(_: &OwnedFd, _: &'a [Allowed]) -> Option<Self> {
+    pub fn receive(_: &OwnedFd, _: &'a [Allowed], _: Option<Switch>) -> Option<Self> {
         None
     }
 
     /// Where to wait for the next call.
     #[must_use]
     pub fn waiting(&self) -> Option<BorrowedFd<'_>> {
+        match self.0 {}
+    }
+
+    /// What else to wait for.
+    pub fn connections(&self) -> impl Iterator<Item = PollFd<'_>> {
+        std::iter::empty()
+    }
+
+    /// How long to wait at most.
+    #[must_use]
+    pub fn patience(&self) -> PollTimeout {
+        match self.0 {}
+    }
+
+    /// Sees to connections.
+    pub fn connect(&mut self) {
         match self.0 {}
     }
 

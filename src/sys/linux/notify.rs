@@ -27,12 +27,7 @@ pub fn load(program: &[Instruction]) -> io::Result<OwnedFd> {
     let number = unsafe {
         libc::syscall(libc::SYS_seccomp, SET_MODE_FILTER, NEW_LISTENER | WAIT_KILLABLE_RECV, &raw const record)
     };
-    if number < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    let number = i32::try_from(number).map_err(io::Error::other)?;
-    // SAFETY: the kernel just returned this descriptor, so it is open and ours alone.
-    Ok(unsafe { OwnedFd::from_raw_fd(number) })
+    owned(number)
 }
 
 /// A call that waits for its answer.
@@ -45,6 +40,17 @@ pub struct Call {
     pub number: libc::c_long,
     /// Its arguments, as they are in registers.
     pub arguments: [u64; 6],
+}
+
+/// What becomes of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// It returns 0.
+    Done,
+    /// It fails with this error number.
+    Refused(i32),
+    /// The kernel does what it asks for, with whatever its arguments lead to by then.
+    GoOn,
 }
 
 /// Where calls come in.
@@ -90,10 +96,15 @@ impl Listener {
         unsafe { libc::ioctl(self.0.as_raw_fd(), IS_VALID as _, &raw const call.id) == 0 }
     }
 
-    /// Lets the call return 0, or fail with an error number. Never waits; whoever is gone needs no answer.
-    pub fn answer(&self, call: &Call, answer: Result<(), i32>) {
-        let error = answer.err().map_or(0, |errno| -errno);
-        let mut response = libc::seccomp_notif_resp { id: call.id, val: 0, error, flags: 0 };
+    /// Lets the call end, or begin. Never waits; whoever is gone needs no answer.
+    pub fn answer(&self, call: &Call, answer: Answer) {
+        const CONTINUE: u32 = 1;
+        let (error, flags) = match answer {
+            Answer::Done => (0, 0),
+            Answer::Refused(errno) => (-errno, 0),
+            Answer::GoOn => (0, CONTINUE),
+        };
+        let mut response = libc::seccomp_notif_resp { id: call.id, val: 0, error, flags };
         // SAFETY: the request takes a pointer to a structure of this type, which lives until the call returns.
         let _sent = unsafe { libc::ioctl(self.0.as_raw_fd(), SEND as _, &raw mut response) };
     }
@@ -109,6 +120,40 @@ impl AsFd for Listener {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
+}
+
+/// What a thread has open under this number: the same, not another one of its kind.
+pub fn descriptor(thread: u32, number: i32) -> io::Result<OwnedFd> {
+    /// A thread and not the process that it belongs to: `O_EXCL` (Linux 6.9).
+    const THREAD: libc::c_uint = 0o200;
+    let open = |process: u32, flags: libc::c_uint| {
+        // SAFETY: pidfd_open takes two integers.
+        owned(unsafe { libc::syscall(libc::SYS_pidfd_open, process, flags) })
+    };
+    let process = match open(thread, THREAD) {
+        // Before, threads with descriptors of their own are told apart by their processes only.
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => open(process_of(thread)?, 0)?,
+        opened => opened?,
+    };
+    // SAFETY: pidfd_getfd takes three integers.
+    owned(unsafe { libc::syscall(libc::SYS_pidfd_getfd, process.as_raw_fd(), number, 0) })
+}
+
+/// The process of a thread.
+fn process_of(thread: u32) -> io::Result<u32> {
+    let status = std::fs::read_to_string(format!("/proc/{thread}/status"))?;
+    let number = status.lines().find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok());
+    number.ok_or_else(|| io::Error::from_raw_os_error(libc::ESRCH))
+}
+
+/// A descriptor that a system call has returned, or why it has not.
+fn owned(number: libc::c_long) -> io::Result<OwnedFd> {
+    if number < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let number = i32::try_from(number).map_err(io::Error::other)?;
+    // SAFETY: the kernel just returned this descriptor, so it is open and ours alone.
+    Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
 /// Memory of a thread that waits.

@@ -24,6 +24,12 @@ pub fn binds_emptying(_: i32) -> bool {
     false
 }
 
+/// Whether TCP can be.
+#[must_use]
+pub fn binds_ports(_: i32) -> bool {
+    false
+}
+
 /// Whether sockets with a path can be.
 #[must_use]
 pub fn binds_sockets(_: i32) -> bool {
