@@ -346,6 +346,7 @@ fn by_step(step: Step) -> Option<&'static str> {
         | Step::Scratch
         | Step::Children
         | Step::Limits
+        | Step::Connections
         | Step::Writable => None,
     }
 }
@@ -357,6 +358,9 @@ fn by_step_in_process(step: Step) -> Option<&'static str> {
         Step::Children => {
             Some("mount /proc; inside another Landlock sandbox --allow-gap processes for that one opens it")
         }
+        Step::Connections => Some(
+            "inside another sandbox there is no second one by Landlock that lets requests leave: leave out --allow-host there",
+        ),
         Step::NotIsolated => Some("this kernel says that it enforces Landlock and does not: choose another backend"),
         Step::Privileges
         | Step::Incomplete

@@ -55,6 +55,7 @@ mod inheritance;
 mod injection;
 mod landlock;
 mod landlock_choice;
+mod landlock_egress;
 mod landlock_metadata;
 mod landlock_network;
 mod landlock_processes;

@@ -478,6 +478,7 @@ fn the_table_of_the_documentation_is_that_of_the_code() {
             Applies::OldLandlock => "Landlock below ABI 3",
             Applies::Bare | Applies::NoMetadata => "`landlock`",
             Applies::NoNetwork => "`landlock` with `--net off`",
+            Applies::WayOut => "`landlock` with `--allow-host` or `--egress-socket`",
             Applies::NoUnix => "`landlock` below ABI 9, unless sockets are a gap",
             Applies::RootNoMetadata => "the same for root",
         };

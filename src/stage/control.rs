@@ -72,10 +72,12 @@ pub enum Step {
     WayOut,
     /// Taking the certificates that the proxy is trusted by.
     Trust,
+    /// Connecting sockets of the target.
+    Connections,
 }
 
 impl Step {
-    const ALL: [Self; 20] = [
+    const ALL: [Self; 21] = [
         Self::Handle,
         Self::NotIsolated,
         Self::Privileges,
@@ -96,6 +98,7 @@ impl Step {
         Self::Writable,
         Self::WayOut,
         Self::Trust,
+        Self::Connections,
     ];
 
     /// The step with this number; one that no inner stage sends counts as [`Step::Fork`].
@@ -125,6 +128,7 @@ impl Step {
             Self::Layers => "confine the command by Landlock: nested too deeply, 16 layers are the most",
             Self::Scratch => "make private directories",
             Self::Trust => "put the certificates of the proxy where programs find them",
+            Self::Connections => "make connections in the place of the command",
             Self::WayOut => "listen on the port inside that leads to the proxy",
             Self::Children => {
                 "look after what the command leaves behind: /proc does not tell of the children of a process here"

@@ -185,6 +185,7 @@ fn run(handoff: &Handoff, control: &Inner) -> Result<i32, Failure> {
     let mut switch = None;
     if let Some(wanted) = &header.way_out {
         if header.confine.is_some() {
+            Switch::probe().at(Step::Connections)?;
             let made = switch.insert(Switch::open(wanted).at(Step::WayOut)?);
             way_out::trust(wanted, made.channel()).at(Step::Trust)?;
         } else {
@@ -305,7 +306,8 @@ fn prepare(handoff: &Handoff, way: &Way) -> Result<(), Failure> {
         let done = confined::confine(confine, &handoff.rules, &given, &handoff.seal);
         done.map_err(|(step, errno)| Failure(step, errno))?;
         // What the filter asks on is one more descriptor, for which a limit could leave no room.
-        confined::load(confine, way.asks).at(Step::Filter)?;
+        let step = if header.way_out.is_some() { Step::Connections } else { Step::Filter };
+        confined::load(confine, way.asks).at(step)?;
         return header.rlimits.apply().at(Step::Limits);
     }
     if let Some(container) = &header.container {
