@@ -310,7 +310,8 @@ pub(super) const TEXTS: &[Text] = &[
     Text {
         id: "egress-port",
         short: "Port inside for '--egress-socket'",
-        long: "The port on 127.0.0.1 inside that leads to '--egress-socket'. If it cannot be listened on, nothing is started.",
+        long: "The port on 127.0.0.1 inside that leads to '--egress-socket'. If it cannot be listened on, nothing is started; under \
+            landlock it is only a number, and connections to it are made by sandbox-run.",
         default: "none",
     },
     Text {

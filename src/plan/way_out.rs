@@ -160,7 +160,11 @@ pub fn find(policy: &Policy, host: &Host, backend: Backend, lost: &mut Lost) -> 
                 );
                 return Err(Error::text(Kind::Backend, text));
             }
-            lost.push((Protection::Network, format!("requests are not filtered under backend '{backend}'").into()));
+            let old = if backend == Backend::Landlock { " before Landlock ABI 4 (Linux 6.7)" } else { "" };
+            lost.push((
+                Protection::Network,
+                format!("requests are not filtered under backend '{backend}'{old}").into(),
+            ));
             Ok(None)
         }
     }

@@ -182,17 +182,8 @@ fn run(handoff: &Handoff, control: &Inner) -> Result<i32, Failure> {
     sys::signals::block_only(WATCHED).at(Step::Signals)?;
     let signals = Arrivals::of(WATCHED).at(Step::Signals)?;
     let (outcome, errors) = sys::fd::pipe().at(Step::Fork)?;
-    let mut switch = None;
-    if let Some(wanted) = &header.way_out {
-        if header.confine.is_some() {
-            Switch::probe().at(Step::Connections)?;
-            let made = switch.insert(Switch::open(wanted).at(Step::WayOut)?);
-            way_out::trust(wanted, made.channel()).at(Step::Trust)?;
-        } else {
-            let channel = way_out::open(wanted).at(Step::WayOut)?;
-            channel.map_or(Ok(()), |channel| way_out::trust(wanted, &channel)).at(Step::Trust)?;
-        }
-    }
+    let switch =
+        header.way_out.as_ref().map(|wanted| lead_out(wanted, header.confine.is_some())).transpose()?.flatten();
     if outer_is_gone(control) {
         return Ok(FAILED);
     }
@@ -234,6 +225,19 @@ fn run(handoff: &Handoff, control: &Inner) -> Result<i32, Failure> {
             left::look(wanted, file, &handoff.writable);
         }
     })
+}
+
+/// Listens, or sees to it that each connection is made here where the network is `shared` with the host.
+fn lead_out(wanted: &Wanted, shared: bool) -> Result<Option<Switch>, Failure> {
+    if !shared {
+        let channel = way_out::open(wanted).at(Step::WayOut)?;
+        channel.map_or(Ok(()), |channel| way_out::trust(wanted, &channel)).at(Step::Trust)?;
+        return Ok(None);
+    }
+    Switch::probe().at(Step::Connections)?;
+    let switch = Switch::open(wanted).at(Step::WayOut)?;
+    way_out::trust(wanted, switch.channel()).at(Step::Trust)?;
+    Ok(Some(switch))
 }
 
 /// Whether the outer stage died before the target started: nothing else ends what it left behind.

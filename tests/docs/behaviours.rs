@@ -62,6 +62,7 @@ const REASONS: &[&str] = &[
     "the engine's affair",
     "the filter is its own",
     "the host's disk is the bound",
+    "the proxy is the same",
 ];
 
 #[derive(Debug, PartialEq)]

@@ -57,6 +57,19 @@ check 'no socket of the network' 0 =... -- lock -- perl -e '
     for (2, 10, 16) { print socket(S, $_, 2, 0) ? "open" : "." }'
 check 'control: with the network of the host there is' 0 =open -- lock --net host -- perl -e '
     print socket(S, 2, 2, 0) ? "open" : "."'
+connect='socket(S, 2, 1, 0) or exit 4; exit(connect(S, pack("S n C4 x8", 2, $ARGV[1], split /[.]/, $ARGV[0])) ? 0 : 3)'
+if [ "$version" -ge 4 ]; then
+    check 'a way out by rules is reached' 0 -- lock --allow-host ok.test -- perl -e "$connect" 127.0.0.1 3128
+    check 'at its own address' 3 -- lock --allow-host ok.test -- perl -e "$connect" 127.0.0.2 3128
+    check 'and at its own port' 3 -- lock --allow-host ok.test -- perl -e "$connect" 127.0.0.1 3129
+    check 'and there is nothing else of the network' 0 =.. -- lock --allow-host ok.test -- perl -e '
+        for (2, 10) { print socket(S, $_, 2, 0) ? "open" : "." }'
+    check 'nobody listens' 0 =refused -- lock --allow-host ok.test -- perl -e '
+        socket(S, 2, 1, 0) or exit 4; print listen(S, 1) ? "listens" : "refused"'
+    check 'control: without a way out there is not even that' 4 -- lock -- perl -e "$connect" 127.0.0.1 3128
+else
+    check 'a way out by rules is refused' 125 = '~network (' '~ABI 4' -- lock --allow-host ok.test -- echo ran
+fi
 check 'pairs work' 0 =pair -- lock -- perl -e 'socketpair(A, B, 1, 1, 0) or die; print "pair"'
 listen='unlink $ARGV[0]; socket(S, 1, 1, 0); bind(S, pack("S a*", 1, $ARGV[0])) or die; listen(S, 9);
     while (accept(C, S)) { close(C) }'

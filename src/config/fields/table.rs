@@ -314,7 +314,7 @@ pub const FIELDS: [Field; 44] = [
         about: "Whether the command has the network of the host. Otherwise it has a loopback interface of its own, and nothing \
             else.",
         bwrap: "makes a network namespace unless it is true.",
-        landlock: "refuses sockets of the network unless it is true; there is no loopback interface either.",
+        landlock: "refuses sockets of the network unless it is true, but for those that a way out takes; there is no loopback interface either.",
         seatbelt: "lets addresses be reached when it is true; when it is false there is no loopback either.",
         none: "false is refused, unless allow_gaps has network.",
         guesses: &["network", "net", "allow_net", "network_access", "internet"],
@@ -327,7 +327,7 @@ pub const FIELDS: [Field; 44] = [
         about: "Requests that leave through a filtering proxy, as with --allow-host. allow_network is false then, whatever else \
             says otherwise. A rule with '!' forbids and wins; no later source takes one away again.",
         bwrap: "starts the proxy and lets it listen on a port inside.",
-        landlock: "refused, unless allow_gaps has network; then nothing is reached.",
+        landlock: "starts the proxy and makes each connection to it in the place of the command; before ABI 4 as seatbelt.",
         seatbelt: "refused, unless allow_gaps has network; then nothing is reached.",
         none: "refused, unless allow_gaps has network; then without effect.",
         guesses: &["allow_host", "hosts", "allowed_hosts", "allowed_domains", "egress", "egress_rules", "domains"],
@@ -340,7 +340,7 @@ pub const FIELDS: [Field; 44] = [
         about: "Secrets that the proxy of allow_hosts adds to requests, as with --credential, while the command has placeholders \
             for them. Their source is a variable or a file, which is masked; one with 'command' can only be typed.",
         bwrap: "looks into connections to their hosts and adds them there.",
-        landlock: "refused.",
+        landlock: "as bwrap; before ABI 4 refused.",
         seatbelt: "refused.",
         none: "refused.",
         guesses: &["credential", "secrets", "credential_proxy", "tokens"],
@@ -353,7 +353,7 @@ pub const FIELDS: [Field; 44] = [
         about: "The Unix socket of a proxy that somebody else runs, as with --egress-socket; together with egress_relay_port. \
             allow_network is false then.",
         bwrap: "carries bytes from the port inside to the socket.",
-        landlock: "refused, unless allow_gaps has network; then nothing is reached.",
+        landlock: "makes each connection to the port in the place of the command and carries its bytes to the socket; before ABI 4 as seatbelt.",
         seatbelt: "refused, unless allow_gaps has network; then nothing is reached.",
         none: "refused, unless allow_gaps has network; then without effect.",
         guesses: &["egress_socket", "proxy_socket"],
@@ -365,7 +365,7 @@ pub const FIELDS: [Field; 44] = [
         unit: "",
         about: "The port on 127.0.0.1 inside that leads to egress_socket_path, as with --egress-port.",
         bwrap: "listens there before the command starts; refuses to start where it cannot.",
-        landlock: SAME_AS_SOCKET,
+        landlock: "compares it: nothing of the host listens there, and who does is not asked.",
         seatbelt: SAME_AS_SOCKET,
         none: SAME_AS_SOCKET,
         guesses: &["egress_port", "relay_port", "proxy_port"],

@@ -127,8 +127,6 @@ impl Switch {
                 listen(&socket, most).map_err(|errno| errno as i32)?;
                 Ok(Some(Answer::Done))
             }
-            // Nobody outside is to connect to the target.
-            (_, None) => Err(libc::EACCES),
             (Some(family @ (AddressFamily::Inet | AddressFamily::Inet6)), Some(wanted)) => {
                 let (of, wanted) = wanted?;
                 if of != family {
@@ -140,6 +138,7 @@ impl Switch {
                 }
                 self.connect(asks, call, socket, family)
             }
+            // Nobody outside is to connect to the target.
             _ => Err(libc::EACCES),
         }
     }

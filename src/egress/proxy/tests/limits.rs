@@ -124,10 +124,11 @@ fn the_socket_of_a_proxy_is_all_that_a_relay_needs() {
     let world = world_for(server.port).start();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
+    let source = crate::egress::source::Source::Port(listener);
     let (stop, stopped) = UnixStream::pair().unwrap();
     let socket: &Path = &world.socket;
     thread::scope(|scope| {
-        let relay = scope.spawn(|| crate::egress::relay::run(&listener, socket, stopped.as_fd()));
+        let relay = scope.spawn(|| crate::egress::relay::run(&source, socket, stopped.as_fd()));
         for host in ["ok.test", "no.test"] {
             let mut stream = TcpStream::connect(address).unwrap();
             stream.write_all(get(host, server.port, "/").as_bytes()).unwrap();
