@@ -171,9 +171,9 @@ impl Drop for Proxy {
 
 /// As many as the kernel allows wait for us: whoever does not fit tries again after a second, and 128 are what libraries take.
 #[cfg(target_os = "linux")]
-pub const QUEUE: Backlog = Backlog::MAXALLOWABLE;
+pub(super) const QUEUE: Backlog = Backlog::MAXALLOWABLE;
 #[cfg(not(target_os = "linux"))]
-pub const QUEUE: Backlog = Backlog::MAXCONN;
+pub(super) const QUEUE: Backlog = Backlog::MAXCONN;
 
 /// In the inner stage: listens, and lets whoever is at the other end serve. Gives the channel to a proxy of ours.
 pub fn open(wanted: &Wanted) -> io::Result<Option<OwnedFd>> {
