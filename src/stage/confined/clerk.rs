@@ -101,7 +101,8 @@ impl<'a> Clerk<'a> {
     /// What else to wait for: connections that come in, and room for those that were made.
     pub fn connections(&self) -> impl Iterator<Item = PollFd<'_>> {
         let switch = self.switch.iter();
-        let coming = switch.clone().map(|switch| PollFd::new(switch.waiting(), PollFlags::POLLIN));
+        let coming =
+            switch.clone().filter_map(Switch::waiting).map(|listener| PollFd::new(listener, PollFlags::POLLIN));
         coming.chain(switch.filter_map(Switch::full).map(|channel| PollFd::new(channel, PollFlags::POLLOUT)))
     }
 

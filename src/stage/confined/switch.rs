@@ -25,7 +25,7 @@ use crate::sys::notify::{self, Answer, Call, Listener, Memory};
 /// How long a connection may take that never leaves this host.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// As many may be in the making at once.
+/// As many may be in the making at once, and as many may wait for whoever serves.
 const MOST: usize = 1024;
 
 /// The connection to the way out, and those in the making.
@@ -41,6 +41,8 @@ pub struct Switch {
     making: Vec<Making>,
     /// Made, and not yet handed over.
     made: VecDeque<TcpStream>,
+    /// Whether none can be taken in at the moment.
+    short: bool,
 }
 
 /// A connection of which one end is on its way.
@@ -71,7 +73,7 @@ impl Switch {
         let SocketAddr::V4(real) = listener.local_addr()? else { return Err(io::ErrorKind::Unsupported.into()) };
         let channel = way_out::hand(wanted)?;
         let (making, made) = (Vec::new(), VecDeque::new());
-        Ok(Self { listener, real, port: wanted.port(), channel, making, made })
+        Ok(Self { listener, real, port: wanted.port(), channel, making, made, short: false })
     }
 
     /// The other end serves.
@@ -80,10 +82,10 @@ impl Switch {
         &self.channel
     }
 
-    /// Where connections come in.
+    /// Where connections come in, as long as there is room for them.
     #[must_use]
-    pub fn waiting(&self) -> BorrowedFd<'_> {
-        self.listener.as_fd()
+    pub fn waiting(&self) -> Option<BorrowedFd<'_>> {
+        (!self.short && self.made.len() < MOST).then(|| self.listener.as_fd())
     }
 
     /// Where connections go that whoever serves had no room for.
@@ -95,7 +97,7 @@ impl Switch {
     /// Whether somebody waits who must not wait for ever.
     #[must_use]
     pub fn hurries(&self) -> bool {
-        !self.making.is_empty()
+        self.short || !self.making.is_empty()
     }
 
     /// What becomes of a call about a socket; `None` when that is told later.
@@ -190,11 +192,16 @@ impl Switch {
 
     /// Takes in what has come, and tells who waited for it. What nobody here has asked for ends.
     pub fn accept(&mut self, asks: &Listener) {
-        loop {
+        self.short = false;
+        while self.made.len() < MOST {
             let (stream, from) = match self.listener.accept() {
                 Ok(accepted) => accepted,
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
-                Err(_) => break,
+                Err(error) => {
+                    // Mostly for want of numbers: it would be ready all the time.
+                    self.short = error.kind() != io::ErrorKind::WouldBlock;
+                    break;
+                }
             };
             let Some(index) = self.making.iter().position(|making| making.from == from) else { continue };
             let Making { socket, family, call, .. } = self.making.swap_remove(index);
