@@ -110,6 +110,15 @@ fn requests_are_told_to_log_and_result() {
     let requests = &result["requests"];
     assert_eq!((&requests["allowed"], &requests["denied"]), (&1.into(), &2.into()), "{requests}");
     assert_eq!(requests["denied_hosts"]["no.test:443"], 1, "{requests}");
+    // Without a proxy there is nothing to log, which an empty file would hide.
+    std::fs::remove_file(world.path("w/log")).unwrap();
+    for options in [&["--net-log", "log"][..], &["--net-log", "log", "--net", "host"]] {
+        let done = world.sh(options, "echo started").done();
+        done.refused(125, &["cannot write the log of requests 'log': no proxy"]).stderr_has("hint: --allow-host");
+        assert!(!world.has("w/log"));
+    }
+    world.sh(["--allow-host", &rule, "--net-log", "log"], "echo started").done().is(0, "started\n", "");
+    assert_eq!(world.read("w/log"), "");
     // A place where the command could write is none.
     world
         .sh(["-w", ".", "--allow-host", &rule, "--net-log", "log"], "touch started")
@@ -303,6 +312,11 @@ fn bytes_are_carried_to_the_proxy_of_somebody_else() {
     say(&["--mask", socket.to_str().unwrap()]).is(0, "heard hello\n", "");
     say(&["--max-open-files", "16"]).is(0, "heard hello\n", "");
     world.sh(options, "echo $http_proxy").done().is(0, "http://127.0.0.1:8642\n", "");
+    // Nobody here sees requests.
+    let log = world.text("log");
+    let done = world.sh(options.iter().chain(&["--net-log", &log]), "echo started").done();
+    done.refused(125, &["cannot write the log of requests", "--egress-socket"]);
+    assert!(!world.has("log"));
     // Much, both ways.
     let much = "import socket, threading\n\
         s = socket.create_connection(('127.0.0.1', 8642), 30)\n\

@@ -319,7 +319,8 @@ pub(super) const TEXTS: &[Text] = &[
         short: "Add a line of JSON to FILE for each request",
         long: "Add a line to FILE for each request that the proxy of '--allow-host' passes on or denies: one JSON object with \
             time, verdict, kind, method, host, port, path without the query, rule, reason, status, address, bytes_up, \
-            bytes_down and ms, as far as they are known. FILE is made if it is missing, and only its owner can read it then.",
+            bytes_down and ms, as far as they are known. FILE is made if it is missing, and only its owner can read it then. Without such \
+            a proxy nothing is started: an empty file would say that nothing left.",
         default: "none",
     },
     Text {

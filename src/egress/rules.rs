@@ -161,6 +161,12 @@ impl Rule {
             })
     }
 
+    /// Whether it lets a request leave.
+    #[must_use]
+    pub fn allows(&self, host: &Host, port: u16, inside: &Inside) -> bool {
+        !self.deny && self.covers(host, port, Some(inside))
+    }
+
     /// Whether a request to a host and port is covered; without a view inside, as far as that can be said.
     fn covers(&self, host: &Host, port: u16, inside: Option<&Inside>) -> bool {
         self.place.covers(host)

@@ -18,6 +18,7 @@ use crate::error::{Error, Kind, Result};
 use crate::host::Host;
 use crate::log;
 use crate::plan::links::reason;
+use crate::plan::way_out::To;
 use crate::plan::{self, Check, Plan};
 use crate::stage::account::Account;
 use crate::stage::output::Wish;
@@ -158,6 +159,17 @@ impl Reports {
 
     fn guard_net_log(&self, plan: &Plan) -> Result<()> {
         let Some((path, log)) = &self.net_log else { return Ok(()) };
+        // An empty log would say that there were no requests.
+        match plan.way_out.as_ref().map(|way| &way.to) {
+            Some(To::Proxy(_)) => {}
+            Some(To::Socket(_)) => {
+                return Err(refuse(&describe_net_log(path), "the proxy of --egress-socket alone sees requests"));
+            }
+            None => {
+                let error = refuse(&describe_net_log(path), "no proxy is started that would see requests");
+                return Err(error.hint("--allow-host RULE starts one, for requests that RULE covers"));
+            }
+        }
         if log.may_be_another() {
             return Err(refuse(&describe_net_log(path), UNSURE));
         }
@@ -274,7 +286,12 @@ impl Reports {
     }
 
     /// Writes everything; what cannot be written is said, and changes nothing else.
-    pub fn write(self, run: Run) {
+    pub fn write(mut self, run: Run) {
+        if self.known.account.started_at.is_none()
+            && let Some((_, log)) = self.net_log.take()
+        {
+            log.discard();
+        }
         if !self.wanted() {
             return;
         }

@@ -1,5 +1,6 @@
 //! Rules about methods and paths hold in https as they do in http: the proxy looks into it, and only then.
 
+use super::Server;
 use super::named::Named;
 
 #[test]
@@ -24,6 +25,28 @@ fn rules_about_paths_hold_in_https() {
     assert_eq!(named.a.heard_now(), "");
     let log = named.world.read("w/log");
     assert!(log.contains("\"path\":\"/you\"") && !log.contains("q=1"), "{log}");
+}
+
+/// The same for requests in the clear, at a port that is not the one of the web, whichever way they take.
+#[test]
+fn rules_about_paths_are_told_to_clients_of_socks() {
+    let Some(named) = Named::new() else { return };
+    let server = Server::start();
+    let (at, address) = (format!("a.test:{}", server.port), format!("127.0.0.1:{}", server.port));
+    let program = crate::harness::program();
+    let curl = |path: &str, more: &[&str]| {
+        let (rule, url) = (format!("GET {at}/repos/**"), format!("http://{at}{path}"));
+        let words = ["--allow-host", &rule, "--allow-host", &address, "--", "curl", "-sS", "--max-time", "10", &url];
+        named.call(program.to_str().unwrap(), words.iter().chain(more)).done().code(0).stderr("")
+    };
+    let refused = format!(
+        "sandbox-run: no rule allows GET of '/you' at '{at}'\nsandbox-run: hint: --allow-host 'GET {at}/you'\n"
+    );
+    for way in [&[][..], &["-p"], &["--proxy", "socks5h://127.0.0.1:3128"]] {
+        curl("/repos/x", way).stdout("hello\n");
+        curl("/you", way).stdout(&refused);
+    }
+    assert_eq!(server.heard().matches("GET ").count(), 3);
 }
 
 #[test]

@@ -26,6 +26,8 @@ pub(super) struct Conversation<'a, C = Socket> {
     pub(super) begun: Instant,
     /// Whether the client has been told that a tunnel is open.
     pub(super) welcomed: bool,
+    /// Whether it has begun a request of HTTP in the clear, within a tunnel.
+    pub(super) clear: bool,
 }
 
 /// Whether somebody looks into a tunnel.
@@ -69,6 +71,7 @@ impl<'a> Conversation<'a> {
             entry: Entry::default(),
             begun: Instant::now(),
             welcomed: false,
+            clear: false,
         }
     }
 
@@ -183,10 +186,10 @@ impl<'a> Conversation<'a> {
                 self.tell_refused(&refused);
                 let end = self.opening_end();
                 // After the answer of SOCKS what is said is the client's own protocol.
-                let answer = match (self.welcomed, self.entry.port) {
+                let answer = match (self.welcomed, self.clear) {
                     (false, _) => refused.socks().bytes().to_vec(),
-                    (true, Some(80)) => refused.http(false, false),
-                    (true, _) => Vec::new(),
+                    (true, true) => refused.http(false, self.entry.method.as_deref() == Some("HEAD")),
+                    (true, false) => Vec::new(),
                 };
                 let _answered = self.clock.write_all(&mut self.client, &answer, end);
                 self.clock.linger(self.client);

@@ -184,6 +184,7 @@ mod tls {
                 entry,
                 begun: self.begun,
                 welcomed: true,
+                clear: false,
             };
             let left = inner.within(server, host, port);
             let end = inner.opening_end().max(Instant::now() + std::time::Duration::from_secs(1));

@@ -36,6 +36,10 @@ impl Refused {
         Self { outcome: Outcome::Denied, status, code: "request", text, hint: None, rule: None }
     }
 
+    fn denied(code: &'static str, text: String, hint: Option<String>) -> Self {
+        Self { outcome: Outcome::Denied, status: 403, code, text, hint, rule: None }
+    }
+
     /// What no rule allows, or one forbids.
     pub(super) fn by_rules(denial: Denial, host: &Host, port: u16, inside: Option<&Inside>) -> Self {
         let name = format!("'{host}:{port}'");
@@ -49,17 +53,26 @@ impl Refused {
                 ("port", format!("no rule allows {name}, only other ports of it"), hint(&rule_for(host, port)), None)
             }
             Denial::Inside => {
-                let (what, rule) = match inside {
-                    Some(Inside { method, path }) => {
-                        let path = path.as_str();
-                        (
-                            format!("{method} of '{path}' at {name}"),
-                            format!("'{method} {}{path}'", rule_for(host, port)),
-                        )
-                    }
-                    None => (name, rule_for(host, port)),
+                let Some(inside) = inside else {
+                    let text = format!("no rule allows {name}");
+                    return Self::denied("inside", text, hint(&rule_for(host, port)));
                 };
-                ("inside", format!("no rule allows {what}"), hint(&rule), None)
+                let what = format!("{} of '{}' at {name}", inside.method, inside.path.as_str());
+                let rule = format!("{} {}{}", inside.method, rule_for(host, port), inside.path.as_str());
+                match Rule::parse(&rule).map(|rule| rule.allows(host, port, inside)) {
+                    Ok(true) => {
+                        let quoted = rule.replace('\'', r"'\''");
+                        ("inside", format!("no rule allows {what}"), hint(&format!("'{quoted}'")), None)
+                    }
+                    Ok(false) => {
+                        let text = format!("no rule allows {what}, and none can name it: methods are in capitals");
+                        ("inside", text, None, None)
+                    }
+                    Err(bad) => {
+                        let text = format!("no rule allows {what}, and none can name it: it {}", bad.reason);
+                        ("inside", text, None, None)
+                    }
+                }
             }
         };
         Self { outcome: Outcome::Denied, status: 403, code, text, hint, rule }

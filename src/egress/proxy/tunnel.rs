@@ -34,6 +34,7 @@ impl Conversation<'_> {
                 Ok(())
             }
             Opening::Http => {
+                self.clear = true;
                 let head = self.request_within(host, port, false)?;
                 self.exchange(&head, server, if port == 443 { 443 } else { 80 })
             }

@@ -294,3 +294,24 @@ fn strangers_are_told_to_say_who_they_are() {
     assert!(with("Basic dXNlcjpwYXNz").ends_with("hello"));
     assert!(!server.heard().contains("Authorization"));
 }
+
+#[test]
+fn what_no_rule_can_name_is_no_hint() {
+    let server = Server::ok();
+    let port = server.port;
+    let world = setup(&[&format!("GET ok.test:{port}/a"), &format!("127.0.0.1:{port}")]).start();
+    for (request, reason) in [
+        (get("ok.test", port, "//x"), "has an empty segment in its path"),
+        (get("ok.test", port, "/x**y"), "has '**' beside other characters"),
+        (get("ok.test", port, "/a").replacen("GET", "get", 1), "methods are in capitals"),
+        (get("ok.test", port, "/a").replacen("GET", "BREW", 1), "has a method that is none of GET, "),
+    ] {
+        let answer = world.ask(request);
+        assert!(answer.starts_with("HTTP/1.1 403 ") && answer.contains("and none can name it: "), "{answer}");
+        assert!(answer.contains(reason) && !answer.contains("hint"), "{answer}");
+    }
+    let answer = world.ask(get("ok.test", port, "/it's"));
+    let hint = format!("hint: --allow-host 'GET ok.test:{port}/it'\\''s'\n");
+    assert!(answer.ends_with(&hint), "{answer}");
+    assert!(world.ask(get("ok.test", port, "/a")).starts_with("HTTP/1.1 200 "));
+}

@@ -72,6 +72,29 @@ fn socks_reaches_the_same_and_no_more() {
     assert!(!rest(&mut stream).starts_with("\0Z"));
 }
 
+/// At whichever port: what a client speaks is seen.
+#[test]
+fn a_client_of_socks_that_speaks_http_hears_why() {
+    let server = Server::ok();
+    let port = server.port;
+    let world = world_for(port).start();
+    let ask = |request: &str| {
+        let (mut stream, reply) = socks(&world, 3, b"\x07ok.test", port);
+        assert_eq!(reply, 0);
+        stream.write_all(request.as_bytes()).unwrap();
+        let _shut = stream.shutdown(Shutdown::Write);
+        rest(&mut stream)
+    };
+    let request = |first: &str, host: &str| format!("{first} / HTTP/1.1\r\nHost: {host}:{port}\r\n\r\n");
+    let answer = ask(&request("GET", "ok.test"));
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    let answer = ask(&request("GET", "no.test"));
+    assert!(answer.starts_with("HTTP/1.1 4") && answer.contains("\r\n\r\nsandbox-run: "), "{answer}");
+    // Another protocol is not answered in this one.
+    let answer = ask("\x16\x03\x01 no");
+    assert!(!answer.contains("HTTP"), "{answer}");
+}
+
 #[test]
 fn socks_with_a_password() {
     let server = Server::echo();
