@@ -359,7 +359,8 @@ fn by_step_in_process(step: Step) -> Option<&'static str> {
             Some("mount /proc; inside another Landlock sandbox --allow-gap processes for that one opens it")
         }
         Step::Connections => Some(
-            "inside another sandbox there is no second one by Landlock that lets requests leave: leave out --allow-host there",
+            "inside another sandbox, and where a filter allows no pidfd_getfd, none by Landlock lets requests leave: leave out \
+             --allow-host there",
         ),
         Step::NotIsolated => Some("this kernel says that it enforces Landlock and does not: choose another backend"),
         Step::Privileges
