@@ -260,13 +260,24 @@ fn restricted_by_apparmor() -> bool {
     sysctl("kernel/apparmor_restrict_unprivileged_userns").as_deref() == Some("1")
 }
 
-/// The limit on user namespaces is reached.
+/// For each kind of namespace the switch, and what to say where it is off.
+macro_rules! switches {
+    ($($kind:literal)*) => {
+        [$((
+            concat!("user/max_", $kind, "_namespaces"),
+            concat!(
+                "namespaces of one kind are switched off here (user.max_", $kind, "_namespaces=0): raise the limit, or leave the \
+                 sandbox that set it"
+            ),
+        )),*]
+    };
+}
+
+/// A limit on namespaces is reached.
 fn no_further() -> &'static str {
-    if sysctl("user/max_user_namespaces").as_deref() == Some("0") {
-        "user namespaces are switched off here (user.max_user_namespaces=0): raise the limit, or leave the sandbox that set it"
-    } else {
-        "this is already inside a sandbox that allows no further user namespaces"
-    }
+    let switches = switches!("user" "mnt" "pid" "net" "uts" "ipc" "cgroup");
+    let off = switches.into_iter().find(|(name, _)| sysctl(name).as_deref() == Some("0"));
+    off.map_or("this is already inside a sandbox that allows no further user namespaces", |(_, text)| text)
 }
 
 /// User namespaces are refused.

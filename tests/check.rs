@@ -290,6 +290,25 @@ pub const OBSTACLES: &[(&str, &str, &str, Option<[&str; 2]>)] = &[
 /// Machines that look hostile and are none, beside the plain one.
 pub const HARMLESS: &[&str] = &["user", "rofs", "hidepid"];
 
+/// In a user namespace each kind has a switch of its own.
+#[test]
+fn the_kind_of_namespaces_that_is_switched_off_is_named() {
+    let world = World::new();
+    for backend in ["bwrap", "namespace"] {
+        for kind in ["", "user", "mnt", "pid", "net", "uts", "ipc"] {
+            let switch = format!("user.max_{kind}_namespaces");
+            let off = format!(
+                "[ -z '{kind}' ] || echo 0 >/proc/sys/user/max_{kind}_namespaces; exec \"$SR\" -b {backend} echo ran"
+            );
+            let call = world.call("unshare", ["--user", "--map-root-user", "sh", "-c", &off]).env("SR", program());
+            match kind {
+                "" => drop(call.done().is(0, "ran\n", "")),
+                _ => drop(call.done().code(125).stdout("").stderr_has(&format!("({switch}=0)"))),
+            }
+        }
+    }
+}
+
 #[test]
 fn hostile_machines_are_explained() {
     if !is_root() {
