@@ -43,7 +43,8 @@ pub fn open_absolute(path: &Path) -> io::Result<OwnedFd> {
 /// By one call; `None` where there is no such call: before Linux 5.6, and for some filters that know none of its age.
 fn call(from: RawFd, path: &Path, resolve: u64) -> io::Result<Option<OwnedFd>> {
     let name = CString::new(path.as_os_str().as_bytes())?;
-    let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+    // With O_NOFOLLOW a link in the last place would be opened as such.
+    let flags = OFlag::O_PATH | OFlag::O_CLOEXEC;
     let how = How { flags: flags.bits().cast_unsigned().into(), mode: 0, resolve };
     // SAFETY: name and structure outlive the call, and the size is that of the structure.
     let opened =
