@@ -8,9 +8,11 @@
 
 mod around;
 mod data;
+pub mod family;
 mod given;
 pub mod harmless;
 pub mod index;
+pub mod kept;
 mod named;
 pub mod paths;
 mod places;
@@ -36,6 +38,7 @@ use crate::error::{Error, Kind, Result};
 pub(super) use data::data_of;
 pub use data::is_sha256;
 use data::{common_directory, is_linked, is_submodule, setting};
+use family::{Look, Role};
 pub use places::work_tree_of;
 use shut::{known, unsure};
 
@@ -60,9 +63,6 @@ const OBEYED_IN_WORKTREE: &[&str] = &["commondir", "gitdir", "config.worktree"];
 
 /// What a repository has: one of them is enough to know that a `.git` belongs to one.
 const REPOSITORY: &[&str] = &["HEAD", "objects", "refs", "config"];
-
-/// How deep the names of submodules go.
-pub const DEEPEST: usize = 32;
 
 /// No longer file is read, and none is passed over for that.
 const LONGEST: usize = 16 << 20;
@@ -104,12 +104,14 @@ impl Builder<'_> {
         }
         if metadata.is_dir() {
             self.around(path, place);
+            self.top_of(path, place);
             self.named_by(&[path], place)?;
             return self.git_directory(path);
         }
         self.way_to(place);
         self.protect_from_git(path, FileKind::File);
         let Some(named) = self.named_in(path, GITDIR)? else { return Ok(()) };
+        self.top_of(&named, place);
         let Some(common) = self.named_in(&named.join(COMMON), "")? else {
             self.named_by(&[&named], place)?;
             if is_submodule(&named, place) {
@@ -148,6 +150,7 @@ impl Builder<'_> {
                 error.hint("a command may have made the link: remove it if it is none of yours")
             });
         }
+        self.top_of(&end, place);
         self.named_by(&[&end], place)?;
         self.git_directory(&end)
     }
@@ -179,6 +182,11 @@ impl Builder<'_> {
         }
         self.links_in(directory);
         self.see(directory);
+        // Who works in a worktree does not come by the `.git` of the main one.
+        if let Some(top) = work_tree_of(directory) {
+            self.top_of(directory, &top);
+            self.named_by(&[directory], &top)?;
+        }
         self.obeyed(directory, OBEYED)?;
         self.hook_links(&hooks)?;
         // What is no repository yet may become one.
@@ -186,15 +194,7 @@ impl Builder<'_> {
             self.not_to_be_made(directory, OBEYED);
             self.not_to_be_made(directory, FIRST);
         }
-        for worktree in self.entries(&directory.join("worktrees"))? {
-            self.see(&worktree);
-            self.obeyed(&worktree, OBEYED_IN_WORKTREE)?;
-            self.not_to_be_made(&worktree, OBEYED_IN_WORKTREE);
-            // Its work tree may be out of sight.
-            self.named_by(&[directory, &worktree], &worktree)?;
-            self.no_link_to_worktree(&worktree);
-        }
-        self.modules(&directory.join("modules"), 0)
+        self.family(directory, directory, Role::Repository, Look::Protect)
     }
 
     /// Warns of a file that leads git away from a git directory of its own, as git never makes one.
@@ -245,23 +245,6 @@ impl Builder<'_> {
             links_only: false,
             obeyed_by,
         }));
-    }
-
-    /// The git directories of submodules: their names can have several parts.
-    fn modules(&mut self, directory: &Path, depth: usize) -> Result<()> {
-        for path in self.entries(directory)?.into_iter().filter(|_| depth < DEEPEST) {
-            if looks_like_git_directory(&path) {
-                self.git_directory(&path)?;
-                // It may be checked out nowhere.
-                self.named_by(&[&path], &path)?;
-                self.no_link_to_work_tree(&path);
-            }
-            // A name can go on below what somebody has given the look of a git directory.
-            if !is_git_directory(&path) {
-                self.modules(&path, depth + 1)?;
-            }
-        }
-        Ok(())
     }
 
     fn obeyed(&mut self, directory: &Path, names: &[&str]) -> Result<()> {

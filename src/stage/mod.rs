@@ -25,6 +25,7 @@ pub mod fault;
 mod gate;
 pub mod handoff;
 mod held;
+mod indexes;
 pub mod inner;
 #[cfg(target_os = "linux")]
 #[path = "inside/linux.rs"]

@@ -1,116 +1,142 @@
 //! Takes files of git's own away, in git directories, that the command has filled with what git would never write there: git on the
 //! host believes them, and writes, reads and deletes what they name.
 //!
-//! Never goes through a link.
+//! Never goes through a link. What cannot be looked at, and was not there before, is taken away as well.
 
-use std::collections::{BTreeSet, HashSet};
 use std::ffi::OsStr;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use super::held::{Held, let_in};
+use super::indexes::Indexes;
+use super::mend::is_gone;
 use super::strays;
-use crate::plan::git::seen::{self, Seen};
-use crate::plan::git::{DEEPEST, harmless, index, is_git_directory, is_sha256, rerere, way_to_data, work_tree_of};
+use crate::plan::git::family::{DEEPEST, Role};
+use crate::plan::git::strays::Way;
+use crate::plan::git::{harmless, is_git_directory, rerere, way_to_data};
 use crate::plan::links::{Walk, walk};
 use crate::plan::{Absent, Plan, closed};
 use crate::sys::at::{enter, open, through};
 use crate::sys::process::describe;
 
-/// So many directories of worktrees and submodules are looked at in one repository.
+/// So many new directories of worktrees and submodules are looked at in one repository.
 const MOST: usize = 100_000;
+
+/// So many of them are told of one by one.
+const TOLD: usize = 20;
 
 /// After repositories are whole again and links have gone.
 pub fn take_away(plan: &Plan) {
-    let mut all: Vec<(PathBuf, File)> = Vec::new();
-    for directory in plan.recognised.seen.keys() {
-        // What has gone has no files.
-        all.extend(open(directory).map(|held| (directory.clone(), held)));
-    }
+    let mut all: Vec<PathBuf> = plan.recognised.seen.keys().cloned().collect();
     for top in plan.recognised.links.keys() {
-        let Ok(held) = open(top) else { continue };
-        let looked = New { plan, top, held: &held, left: MOST, found: &mut all }.below(top, &held);
-        if let Err(error) = looked.map_err(|error| describe(&error)) {
-            tracing::warn!(
-                "not all of 'worktrees' and 'modules' in '{}' can be looked at ({error}): git on the host would obey what the command has \
-                 made there",
-                top.display()
-            );
+        let looked = open(top).and_then(|held| New::of(plan, top, &held, &mut all)?.look());
+        match looked {
+            Err(error) if !is_gone(&error) => tracing::warn!(
+                "'worktrees' and 'modules' in '{}' cannot be looked at ({}): git on the host would obey what the command has made there",
+                top.display(),
+                describe(&error)
+            ),
+            _ => {}
         }
     }
-    let kept = Kept::of(plan, &all);
-    let none = Seen::new();
-    for (directory, held) in &all {
-        conflicts(directory, held);
-        indexes(directory, held, plan.recognised.seen.get(directory).unwrap_or(&none), &kept);
+    let indexes = Indexes::of(plan, &all);
+    // One after the other: a command can make more of them than there are descriptors.
+    for directory in &all {
+        match open(directory) {
+            Ok(held) => {
+                conflicts(directory, &held);
+                indexes.look(directory, &held);
+            }
+            // What has gone has no files.
+            Err(error) if is_gone(&error) => {}
+            Err(error) => tracing::warn!(
+                "'{}' cannot be looked at ({}): git on the host would believe the index that the command has made there",
+                directory.display(),
+                describe(&error)
+            ),
+        }
     }
-}
-
-/// Directories that are to stay: above what is kept, and work trees. git takes them away for a file or a link that an index names in
-/// their place.
-struct Kept(BTreeSet<PathBuf>);
-
-impl Kept {
-    fn of(plan: &Plan, all: &[(PathBuf, File)]) -> Self {
-        let above = |at: &Path| at.ancestors().skip(1).map(Path::to_owned).collect::<Vec<_>>();
-        let rules = plan.rules.entries().map(|(at, _)| at).filter(|at| !plan.rules.writable(at));
-        let tops = all.iter().filter_map(|(directory, _)| work_tree_of(directory));
-        let tops = tops.flat_map(|top| top.ancestors().map(Path::to_owned).collect::<Vec<_>>());
-        Self(rules.flat_map(above).chain(tops).collect())
-    }
-
-    /// Their paths from `top`.
-    fn below(&self, top: &Path) -> HashSet<&[u8]> {
-        let all = self.0.range(top.to_owned()..).take_while(|path| path.starts_with(top));
-        all.filter_map(|path| Some(path.strip_prefix(top).ok()?.as_os_str().as_bytes())).collect()
+    for given in &plan.recognised.given {
+        indexes.look_at_given(given);
     }
 }
 
 /// Data of work trees that nobody knew before the run, and git directories below.
 struct New<'a> {
     plan: &'a Plan,
-    /// The git directory that was known, where what is listed goes.
+    /// The git directory that was known, where what is taken away goes.
     top: &'a Path,
     held: &'a File,
+    way: Way,
     /// How many directories may still be looked at.
     left: usize,
+    /// How many have been taken away.
+    taken: usize,
     /// Data that may stay.
-    found: &'a mut Vec<(PathBuf, File)>,
+    found: &'a mut Vec<PathBuf>,
 }
 
-impl New<'_> {
-    /// In the git directory `at`.
-    fn below(&mut self, at: &Path, held: &File) -> io::Result<()> {
-        self.each(&at.join("worktrees"), held, |new, at, above, held| {
-            new.worktree(at, above, held);
-            Ok(())
-        })?;
-        self.modules(at, held, OsStr::new("modules"), 0)
+impl<'a> New<'a> {
+    fn of(plan: &'a Plan, top: &'a Path, held: &'a File, found: &'a mut Vec<PathBuf>) -> io::Result<Self> {
+        Ok(Self { plan, top, held, way: Way::from(held)?, left: MOST, taken: 0, found })
     }
 
-    fn modules(&mut self, at: &Path, held: &File, name: &OsStr, depth: usize) -> io::Result<()> {
-        self.each(&at.join(name), held, |new, at, above, held| new.module(at, above, held, depth))
+    fn look(mut self) -> io::Result<()> {
+        // From the git directory on.
+        let mut todo = Role::Repository.places(Path::new(""));
+        while let Some((place, role)) = todo.pop() {
+            if let Err(error) = self.each(&place, role, &mut todo) {
+                self.unlooked(&place, &error);
+            }
+        }
+        if self.taken > TOLD {
+            tracing::warn!("so were {} more in '{}'", self.taken - TOLD, self.top.display());
+        }
+        Ok(())
     }
 
-    /// Each directory in the one at `place`, with that one.
-    fn each(
-        &mut self,
-        place: &Path,
-        held: &File,
-        mut action: impl FnMut(&mut Self, &Path, &File, &File) -> io::Result<()>,
-    ) -> io::Result<()> {
-        let Some(above) = closed::there(enter(held, place.file_name().unwrap_or_default()))? else { return Ok(()) };
+    /// Looks at each directory in the one at `place`; adds where what belongs to them lies.
+    fn each(&mut self, place: &Path, role: Role, todo: &mut Vec<(PathBuf, Role)>) -> io::Result<()> {
+        let Some(above) = closed::there(self.way.open(place))? else { return Ok(()) };
+        let above = above.try_clone()?;
         for entry in fs::read_dir(through(&above))? {
             let name = entry?.file_name();
             // No link, and not gone meanwhile.
             let Some(inner) = closed::there(enter(&above, &name))? else { continue };
-            self.left = self.left.checked_sub(1).ok_or(io::ErrorKind::QuotaExceeded)?;
-            action(self, &place.join(&name), &above, &inner)?;
+            let path = place.join(&name);
+            let known = self.is_known(&path);
+            if !known {
+                let Some(left) = self.left.checked_sub(1) else {
+                    self.move_up(&path, &above, &format!("is one of more than {MOST} directories that are new there"));
+                    continue;
+                };
+                self.left = left;
+            }
+            match role {
+                Role::Repository | Role::Worktree => {
+                    if known || self.worktree(&path, &above, &inner) {
+                        todo.extend(Role::Worktree.places(&path));
+                    }
+                }
+                Role::Module(depth) => todo.extend(self.module(&path, &above, &inner, depth, known)),
+            }
         }
         Ok(())
+    }
+
+    /// Takes a directory away that cannot be looked at, if all in it is new.
+    fn unlooked(&mut self, place: &Path, error: &io::Error) {
+        let above = place.parent().filter(|_| !self.is_known(place));
+        let above = above.and_then(|above| self.way.open(above).and_then(File::try_clone).ok());
+        match above {
+            Some(above) => self.move_up(place, &above, &format!("cannot be looked at ({})", describe(error))),
+            None => tracing::warn!(
+                "not all of '{}' can be looked at ({}): git on the host would obey what the command has made there",
+                self.top.join(place).display(),
+                describe(error)
+            ),
+        }
     }
 
     /// Whether the place at the end of `way` is the work tree of `data`, where the next run keeps it: what is there later, or nothing
@@ -142,88 +168,63 @@ impl New<'_> {
             && !self.plan.absent.iter().any(missing)
     }
 
-    /// Whether it was there before the run: it was looked at, or it was closed to us, and then nothing could be made in its place.
-    fn is_known(&self, at: &Path) -> bool {
-        self.plan.recognised.seen.contains_key(at) || !self.plan.rules.writable(at)
+    /// Whether it was there before the run, or something in it: it was looked at, or it was closed to us, and then nothing could be made
+    /// in its place.
+    fn is_known(&self, path: &Path) -> bool {
+        let at = self.top.join(path);
+        let mut seen = self.plan.recognised.seen.range(at.clone()..);
+        seen.next().is_some_and(|(known, _)| known.starts_with(&at)) || !self.plan.rules.writable(&at)
     }
 
-    fn worktree(&mut self, at: &Path, above: &File, held: &File) {
-        if self.is_known(at) {
-            return;
-        }
-        match harmless::in_worktree(at, &through(held), &|way| self.is_work_tree(way, at)) {
-            Some(why) => self.move_up(at, above, &why),
-            None => self.found.extend(held.try_clone().map(|held| (at.to_owned(), held))),
-        }
-    }
-
-    fn module(&mut self, at: &Path, above: &File, held: &File, depth: usize) -> io::Result<()> {
-        let known = self.is_known(at);
-        let path = through(held);
-        if !known {
-            for (name, why) in harmless::in_module(at, &path, &|way| self.is_work_tree(way, at)) {
-                move_aside(at, held, OsStr::new(name), &why);
+    /// Whether the data of a new worktree may stay.
+    fn worktree(&mut self, path: &Path, above: &File, held: &File) -> bool {
+        let at = self.top.join(path);
+        match harmless::in_worktree(&at, &through(held), &|way| self.is_work_tree(way, &at)) {
+            Some(why) => {
+                self.move_up(path, above, &why);
+                false
             }
-            self.found.extend(held.try_clone().map(|held| (at.to_owned(), held)));
+            None => {
+                self.found.push(at);
+                true
+            }
         }
-        if is_git_directory(&path) {
-            return if known { Ok(()) } else { self.below(at, held) };
+    }
+
+    /// Where what belongs to a directory in `modules` lies.
+    fn module(&mut self, path: &Path, above: &File, held: &File, depth: usize, known: bool) -> Vec<(PathBuf, Role)> {
+        let at = self.top.join(path);
+        let looked = through(held);
+        if !known {
+            for (name, why) in harmless::in_module(&at, &looked, &|way| self.is_work_tree(way, &at)) {
+                self.tell(&at.join(name), &why, renamed(&at, held, OsStr::new(name)));
+            }
+            self.found.push(at.clone());
         }
-        if depth == DEEPEST {
-            self.move_up(at, above, "is too deep for the name of a submodule");
-            return Ok(());
+        // One that was known is looked through for itself.
+        let own = self.plan.recognised.links.contains_key(&at);
+        match is_git_directory(&looked) {
+            true if own => Vec::new(),
+            true => Role::Repository.places(path),
+            false if depth == DEEPEST && !known => {
+                self.move_up(path, above, "is too deep for the name of a submodule");
+                Vec::new()
+            }
+            false => Role::Module(depth).places(path),
         }
-        let (Some(place), Some(name)) = (at.parent(), at.file_name()) else { return Ok(()) };
-        self.modules(place, above, name, depth + 1)
     }
 
     /// Takes away what git would find under any name that it has in the same place.
-    fn move_up(&self, at: &Path, above: &File, why: &str) {
-        match strays::move_aside(self.held, above, at.file_name().unwrap_or_default()) {
-            Ok(fate) => tracing::warn!("'{}' {why}: it is now {fate} in '{}'", at.display(), self.top.display()),
-            Err(error) => tracing::warn!("'{}' {why}, and cannot be moved aside: {}", at.display(), describe(&error)),
+    fn move_up(&mut self, path: &Path, above: &File, why: &str) {
+        let fate = strays::move_aside(self.held, above, path.file_name().unwrap_or_default());
+        self.tell(&self.top.join(path), why, fate.map(|fate| format!("{fate} in '{}'", self.top.display())));
+    }
+
+    fn tell(&mut self, path: &Path, why: &str, fate: io::Result<String>) {
+        self.taken += 1;
+        if self.taken <= TOLD || fate.is_err() {
+            tell(path, why, fate);
         }
-    }
-}
-
-/// What lies in the work tree, as far as it is not what it was.
-fn indexes(directory: &Path, held: &File, before: &Seen, kept: &Kept) {
-    let top = work_tree_of(directory);
-    let kept = top.as_deref().map(|top| kept.below(top)).unwrap_or_default();
-    let path = through(held);
-    let now = seen::indexes(&path);
-    let changed = now.into_iter().filter(|(name, stamp)| before.get(name) != Some(stamp));
-    for (name, _) in changed {
-        // The objects are named in the same way in all work trees.
-        let common = if directory.parent().is_some_and(|above| above.ends_with("worktrees")) {
-            path.join("../..")
-        } else {
-            path.clone()
-        };
-        let opened =
-            OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path.join(&name));
-        let text = match opened.and_then(|file| index::refused(&file, is_sha256(&common), &|name| kept.contains(name)))
-        {
-            Ok(None) => continue,
-            Ok(Some(name)) => format!(
-                "names '{}', which git on the host would write, read or delete",
-                OsStr::from_bytes(&name).display()
-            ),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-            Err(error) => format!(
-                "cannot be understood ({}), so nobody knows what git on the host would write or delete",
-                told(&error)
-            ),
-        };
-        move_aside(directory, held, &name, &text);
-    }
-}
-
-fn told(error: &io::Error) -> String {
-    match error.kind() {
-        io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData => "it is malformed, or of an unknown version".into(),
-        io::ErrorKind::FileTooLarge => format!("it is longer than {} MiB", index::LONGEST >> 20),
-        _ => describe(error),
     }
 }
 
@@ -236,14 +237,18 @@ fn conflicts(directory: &Path, held: &File) {
 }
 
 /// Gives what has this name in `directory` another one, and says `why`.
-fn move_aside(directory: &Path, held: &File, name: &OsStr, why: &str) {
-    let path = directory.join(name);
-    match renamed(directory, held, name) {
+pub(super) fn move_aside(directory: &Path, held: &File, name: &OsStr, why: &str) {
+    tell(&directory.join(name), why, renamed(directory, held, name));
+}
+
+fn tell(path: &Path, why: &str, fate: io::Result<String>) {
+    match fate {
         Ok(fate) => tracing::warn!("'{}' {why}: it is now {fate}", path.display()),
         Err(error) => tracing::warn!("'{}' {why}, and cannot be moved aside: {}", path.display(), describe(&error)),
     }
 }
 
+/// Says what it is now.
 fn renamed(directory: &Path, held: &File, name: &OsStr) -> io::Result<String> {
     let file = Held::in_directory(held.try_clone()?, name);
     match let_in(held, None, || file.rename(name)) {

@@ -8,9 +8,8 @@ use std::path::{Path, PathBuf};
 
 use super::super::build::Builder;
 use super::super::links::walk;
-use super::places::work_tree;
-use super::shut::directories;
-use super::{COMMON, DEEPEST, GITDIR, given, looks_like_git_directory};
+use super::family::{Look, Role};
+use super::{COMMON, GITDIR, given, looks_like_git_directory};
 use crate::error::Result;
 
 impl Builder<'_> {
@@ -55,25 +54,10 @@ impl Builder<'_> {
 
     /// Those in a git directory, in the data `own` of a worktree for the one at `place`, and in the data of all its worktrees and
     /// submodules, wherever they are checked out.
-    fn settings_in(&mut self, directory: &Path, own: Option<&PathBuf>, place: &Path) -> Result<()> {
+    pub(super) fn settings_in(&mut self, directory: &Path, own: Option<&PathBuf>, place: &Path) -> Result<()> {
         let directories: Vec<_> = std::iter::once(directory).chain(own.map(PathBuf::as_path)).collect();
         self.named_by(&directories, place)?;
-        for worktree in directories_in(&directory.join("worktrees")) {
-            let top = work_tree(&worktree);
-            self.named_by(&[directory, &worktree], top.as_deref().unwrap_or(&worktree))?;
-        }
-        self.modules_in(&directory.join("modules"), 0)
-    }
-
-    fn modules_in(&mut self, directory: &Path, depth: usize) -> Result<()> {
-        for path in directories_in(directory).into_iter().filter(|_| depth < DEEPEST) {
-            if looks_like_git_directory(&path) {
-                self.settings_in(&path, None, &path)?;
-            } else {
-                self.modules_in(&path, depth + 1)?;
-            }
-        }
-        Ok(())
+        self.family(directory, directory, Role::Repository, Look::Read)
     }
 
     /// What the caller's environment names as the repository.
@@ -87,9 +71,4 @@ impl Builder<'_> {
         };
         self.settings_in(common.as_deref().unwrap_or(&own), common.is_some().then_some(&own), &top)
     }
-}
-
-/// Directories in one, by name; none where nobody may look.
-fn directories_in(directory: &Path) -> Vec<PathBuf> {
-    directories(directory).unwrap_or_default()
 }

@@ -47,6 +47,11 @@ pub(super) fn directories(host: &Host) -> [Option<PathBuf>; 2] {
     ["GIT_DIR", "GIT_COMMON_DIR"].map(|name| path_in(host, name))
 }
 
+/// The index that it names, as it stands there: from the top of the work tree.
+pub(super) fn index(host: &Host) -> Option<&Path> {
+    host.variable("GIT_INDEX_FILE").filter(|path| !path.is_empty()).map(Path::new)
+}
+
 /// A path in a variable, from the caller's directory.
 fn path_in(host: &Host, name: &str) -> Option<PathBuf> {
     let path = Path::new(host.variable(name).filter(|path| !path.is_empty())?);

@@ -25,10 +25,10 @@ const MOST_EXTENSIONS: usize = 100;
 const MOST_BLOCKS: u64 = 10_000;
 
 /// What an entry is that stands for a directory of a sparse index.
-const DIRECTORY: u32 = 0o04_0000;
+pub(super) const DIRECTORY: u32 = 0o04_0000;
 
 /// And for a submodule.
-const SUBMODULE: u32 = 0o16_0000;
+pub(super) const SUBMODULE: u32 = 0o16_0000;
 
 /// A file on disk, in an index.
 #[derive(Debug)]
@@ -50,7 +50,7 @@ pub struct Entry<'a> {
 }
 
 /// What git names a content by, in either of its object formats.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Hash {
     /// The common one.
     Sha1([u8; 20]),
@@ -111,9 +111,22 @@ pub fn entries(
     Ok(at)
 }
 
-/// The first name in the index that git would refuse, or that `kept` says is not to be a file or a link; that it is none is an
-/// error.
-pub fn refused(file: &File, sha256: bool, kept: &dyn Fn(&[u8]) -> bool) -> io::Result<Option<Vec<u8>>> {
+/// The first name in the index that git would refuse, or of an entry that `bad` refuses; that it is none is an error.
+pub fn refused(file: &File, sha256: bool, bad: &mut dyn FnMut(&Entry) -> bool) -> io::Result<Option<Vec<u8>>> {
+    let mut refused = None;
+    read(file, sha256, &mut |entry| {
+        // One without a name has it from another index.
+        let named = !entry.name.is_empty();
+        let bad = bad(entry) || named && is_refused(entry.name, entry.mode == DIRECTORY);
+        if refused.is_none() && bad {
+            refused = Some(entry.name.to_owned());
+        }
+    })?;
+    Ok(refused)
+}
+
+/// Calls `each` for every entry of the file; that git would read others, or none, is an error.
+pub fn read(file: &File, sha256: bool, each: &mut dyn FnMut(&Entry)) -> io::Result<()> {
     let data = file.metadata()?;
     if !data.is_file() {
         return Err(malformed());
@@ -123,7 +136,7 @@ pub fn refused(file: &File, sha256: bool, kept: &dyn Fn(&[u8]) -> bool) -> io::R
     }
     let table = Table::of(file, data.len(), sha256)?;
     let mut starts = table.as_ref().map(|table| table.blocks.as_slice()).unwrap_or_default().iter().peekable();
-    let (mut number, mut refused) = (0, None);
+    let mut number = 0;
     let end = entries(BufReader::with_capacity(256 << 10, file.take(LONGEST)), sha256, |entry| {
         if let Some((at, _)) = starts.next_if(|(_, first)| *first == number)
             && (*at != entry.at || entry.kept > 0)
@@ -131,15 +144,11 @@ pub fn refused(file: &File, sha256: bool, kept: &dyn Fn(&[u8]) -> bool) -> io::R
             return Err(malformed());
         }
         number += 1;
-        let file = ![DIRECTORY, SUBMODULE].contains(&entry.mode);
-        let bad = || is_refused(entry.name, entry.mode == DIRECTORY) || file && kept(entry.name);
-        if refused.is_none() && !entry.name.is_empty() && bad() {
-            refused = Some(entry.name.to_owned());
-        }
+        each(entry);
         Ok(())
     })?;
     let fits = table.as_ref().is_none_or(|table| table.at == end && table.count.is_none_or(|count| count == number));
-    if fits && starts.next().is_none() { Ok(refused) } else { Err(malformed()) }
+    if fits && starts.next().is_none() { Ok(()) } else { Err(malformed()) }
 }
 
 /// What lets git read entries of a large index from several places at once.
@@ -286,10 +295,10 @@ mod tests {
     fn no_place_is_read_that_entries_do_not_begin_at() {
         let good = [(0, "a/b"), (2, "c"), (0, "foo"), (0, "foo/x")];
         let checked = |names: &[(usize, &str)], blocks: Blocks, more: u64| {
-            refused(&index(names, |places, end| table(&blocks(places), end + more)), false, &|_| false)
+            refused(&index(names, |places, end| table(&blocks(places), end + more)), false, &mut |_| false)
                 .map_err(|error| error.kind())
         };
-        assert_eq!(refused(&index(&good, |_, _| Vec::new()), false, &|_| false).unwrap(), None);
+        assert_eq!(refused(&index(&good, |_, _| Vec::new()), false, &mut |_| false).unwrap(), None);
         assert_eq!(checked(&good, &|at| vec![(at[0], 2), (at[2], 2)], 0), Ok(None));
         let bad = Err(io::ErrorKind::InvalidData);
         assert_eq!(checked(&good, &|at| vec![(at[0], 2), (at[2] + 1, 2)], 0), bad);
@@ -305,7 +314,7 @@ mod tests {
 
     #[test]
     fn names_that_lead_elsewhere() {
-        let name = |names: &[(usize, &str)]| refused(&index(names, |_, _| Vec::new()), false, &|_| false).unwrap();
+        let name = |names: &[(usize, &str)]| refused(&index(names, |_, _| Vec::new()), false, &mut |_| false).unwrap();
         assert_eq!(name(&[(0, "a"), (0, "../x"), (0, ".git/x")]), Some(b"../x".to_vec()));
         assert_eq!(name(&[(0, "a/"), (2, "/x")]), Some(b"a/".to_vec()));
         assert_eq!(name(&[(0, ""), (0, "a")]), None);

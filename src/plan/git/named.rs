@@ -10,6 +10,7 @@ use super::super::build::Builder;
 use super::super::closed;
 use super::super::links::{Link, Walk, walk};
 use super::super::view::FileKind;
+use super::places::place_of;
 use super::settings::Named;
 use super::shut::unsure;
 use super::{given, refuse};
@@ -34,6 +35,10 @@ impl Builder<'_> {
         // git takes it from the git directory.
         let own = own.flat_map(|path| directories.iter().map(move |directory| directory.join(&path)));
         let mut tops: Vec<_> = own.collect();
+        if let Some(directory) = directories.last() {
+            tops.iter().for_each(|top| self.top_of(directory, top));
+        }
+        self.recognised.given_tops.extend(given::worktree(self.host).map(|top| place_of(&top)));
         tops.extend(given::worktree(self.host));
         given::settings(self.host, &mut named);
         if let Some((file, why)) = named.unread.filter(|_| self.view.write_grants().next().is_some()) {
@@ -77,6 +82,7 @@ impl Builder<'_> {
             ));
             return Ok(());
         }
+        self.obeys_at(&found);
         // One of another kind could be replaced.
         self.protect_from_git(&found.end, FileKind::of(&found.metadata));
         if kind == FileKind::Directory { self.hook_links(&found.end) } else { Ok(()) }
@@ -101,10 +107,19 @@ impl Builder<'_> {
         for link in links {
             // A directory above cannot be replaced, since the hooks in it are protected.
             if let Some(found) = self.reached(&link)?.filter(|found| !hooks.starts_with(&found.end)) {
+                self.obeys_at(&found);
                 self.protect_from_git(&found.end, FileKind::of(&found.metadata));
             }
         }
         Ok(())
+    }
+
+    /// The place at the end of a way, and the links on it.
+    fn obeys_at(&mut self, found: &Walk) {
+        if !self.is_granted(&found.end) {
+            found.links.iter().for_each(|link| self.obeys(&link.at));
+            self.obeys(&found.end);
+        }
     }
 
     /// Where `path` leads, by a way that cannot be changed. If nowhere, it is seen to that nothing gets there.
@@ -127,6 +142,8 @@ impl Builder<'_> {
             let next = found.end.join(text);
             let next = if rest.as_os_str().is_empty() { next } else { next.join(rest) };
             self.no_link_to(&found.links, &next)?;
+            found.links.iter().for_each(|link| self.obeys(&link.at));
+            self.obeys(&found.end.join(name));
             path = next;
         }
         Ok(())
@@ -138,6 +155,8 @@ impl Builder<'_> {
         let Some((above, found)) = above else { return Ok(()) };
         let rest: PathBuf = path.strip_prefix(above).unwrap_or(path).components().collect();
         self.no_link_to(&found.links, &found.end.join(&rest))?;
+        found.links.iter().for_each(|link| self.obeys(&link.at));
+        self.obeys(&found.end.join(&rest));
         if !found.metadata.is_dir() {
             self.protect_from_git(&found.end, FileKind::File);
         } else if self.opens(&found.end)? {

@@ -11,6 +11,7 @@ use std::path::{Component, Path, PathBuf};
 
 use super::super::Absent;
 use super::super::build::Builder;
+use super::super::links::walk;
 use super::{read, setting};
 
 impl Builder<'_> {
@@ -57,6 +58,11 @@ pub fn work_tree_of(directory: &Path) -> Option<PathBuf> {
     let named = setting(directory, "core", "worktree").map(|place| directory.join(place));
     let beside = || directory.parent().filter(|_| directory.ends_with(".git")).map(Path::to_owned);
     work_tree(directory).or(named).map(|place| straight(&place)).or_else(beside)
+}
+
+/// Where `path` leads; without `.` and `..` where nothing is there.
+pub(super) fn place_of(path: &Path) -> PathBuf {
+    walk(path).map_or_else(|_| straight(path), |found| found.end)
 }
 
 /// `path` without `.` and `..`, which is where it leads as long as there is no link on it.

@@ -28,14 +28,20 @@ pub type Seen = BTreeMap<OsString, Stamp>;
 pub fn indexes(directory: &Path) -> Seen {
     let Ok(entries) = fs::read_dir(directory) else { return Seen::new() };
     let names = entries.filter_map(|entry| Some(entry.ok()?.file_name())).filter(|name| is_index(name));
-    let stamp = |name: OsString| {
-        let data = fs::symlink_metadata(directory.join(&name)).ok()?;
-        // A link is looked for with the others.
-        let stamp =
-            Stamp { place: (data.dev(), data.ino()), size: data.len(), changed: (data.ctime(), data.ctime_nsec()) };
-        (!data.is_symlink()).then_some((name, stamp))
-    };
-    names.filter_map(stamp).collect()
+    // A link is looked for with the others.
+    let plain = |name: &OsString| !fs::symlink_metadata(directory.join(name)).is_ok_and(|data| data.is_symlink());
+    names
+        .filter(plain)
+        .filter_map(|name| Some((stamp(&directory.join(&name))?, name)))
+        .map(|(stamp, name)| (name, stamp))
+        .collect()
+}
+
+/// What has this name.
+#[must_use]
+pub fn stamp(path: &Path) -> Option<Stamp> {
+    let data = fs::symlink_metadata(path).ok()?;
+    Some(Stamp { place: (data.dev(), data.ino()), size: data.len(), changed: (data.ctime(), data.ctime_nsec()) })
 }
 
 /// Also one that an index names as the base of what it says.

@@ -81,6 +81,10 @@ enum Level {
     Objects,
     /// What holds git directories of submodules, which are known as such.
     Modules,
+    /// What holds the data of worktrees.
+    Worktrees,
+    /// The data of a worktree, which can have submodules of its own.
+    Worktree,
 }
 
 impl Level {
@@ -92,8 +96,10 @@ impl Level {
             // git asks for its own names there.
             (Self::Top, name) if is_aside(name) => None,
             (Self::Top, "objects") => Some((0, Self::Objects)),
-            (Self::Top, "modules") | (Self::Modules, _) => Some((0, Self::Modules)),
-            (Self::Top, "info" | "refs" | "worktrees") | (Self::Objects, "info") | (Self::Deep, _) => {
+            (Self::Top | Self::Worktree, "modules") | (Self::Modules, _) => Some((0, Self::Modules)),
+            (Self::Top, "worktrees") => Some((0, Self::Worktrees)),
+            (Self::Worktrees, _) => Some((0, Self::Worktree)),
+            (Self::Top, "info" | "refs") | (Self::Worktree, _) | (Self::Objects, "info") | (Self::Deep, _) => {
                 Some((0, Self::Deep))
             }
             (Self::Top, "logs") => Some((1, Self::Deep)),
@@ -123,7 +129,7 @@ pub struct Look<'a> {
 impl Look<'_> {
     /// Which directories were not looked at, or not to their end.
     pub fn through(&mut self, top: &File) -> io::Result<BTreeSet<PathBuf>> {
-        let mut way = Way { top: top.try_clone()?, held: Vec::new() };
+        let mut way = Way::from(top)?;
         let mut cut = BTreeSet::new();
         let mut left = vec![(PathBuf::new(), Level::Top)];
         while let Some((at, level)) = left.pop() {
@@ -222,13 +228,19 @@ impl Look<'_> {
 
 /// Directories from a git directory on, the last ones of them open: a command can make thousands of one another, and descriptors are
 /// few.
-struct Way {
+pub struct Way {
     top: File,
     held: Vec<(PathBuf, File)>,
 }
 
 impl Way {
-    fn open(&mut self, path: &Path) -> io::Result<&File> {
+    /// From this directory on.
+    pub fn from(top: &File) -> io::Result<Self> {
+        Ok(Self { top: top.try_clone()?, held: Vec::new() })
+    }
+
+    /// The directory at a path from there, by no link.
+    pub fn open(&mut self, path: &Path) -> io::Result<&File> {
         while self.held.last().is_some_and(|(above, _)| !path.starts_with(above)) {
             self.held.pop();
         }

@@ -1,7 +1,7 @@
 //! What git asks of a directory before it takes it for a git directory: where it is not content it goes on to the next one, which
 //! may be anybody's. Remembers how that was before the run. Reads the host's files, changes none.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
@@ -11,6 +11,7 @@ use std::path::{Component, Path, PathBuf};
 use nix::unistd::{AccessFlags, access, geteuid};
 
 use super::super::build::Builder;
+use super::kept::{Entries, Given};
 use super::seen::Seen;
 use super::strays::Known;
 use super::{COMMON, REPOSITORY, is_missing, looks_like_git_directory};
@@ -38,6 +39,16 @@ pub struct Recognised {
     pub links: BTreeMap<PathBuf, Known>,
     /// Files of git directories and of the data of worktrees that can be written.
     pub seen: BTreeMap<PathBuf, Seen>,
+    /// What git obeys, wherever it lies: absolute, without links, perhaps missing.
+    pub obeyed: BTreeSet<PathBuf>,
+    /// Work trees of git directories and of the data of worktrees.
+    pub tops: BTreeMap<PathBuf, BTreeSet<PathBuf>>,
+    /// Work trees that the caller's environment gives all of them.
+    pub given_tops: BTreeSet<PathBuf>,
+    /// Indexes that it names.
+    pub given: Vec<Given>,
+    /// What indexes had in places that are kept: by directory, or by the file that the environment names.
+    pub entries: BTreeMap<PathBuf, Entries>,
 }
 
 /// A git directory as git takes it.

@@ -1,0 +1,315 @@
+//! Places that an index must not give to anything else: what git obeys and what is protected, wherever it lies, and work trees. git on
+//! the host takes a directory away for a file or a link that an index names in its place, and writes what an index names below it.
+//!
+//! An entry that was there before the run may stay. Reads the host's files, changes none.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::ffi::OsStr;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Component, Path, PathBuf};
+
+use super::super::build::Builder;
+use super::super::links::walk;
+use super::super::view::{Rule, View};
+use super::index::{self, DIRECTORY, Entry, Hash, SUBMODULE};
+use super::places::place_of;
+use super::seen::{Stamp, indexes, stamp};
+use super::whole::Recognised;
+use super::{given, is_sha256};
+
+/// Name, mode and object of entries.
+pub type Entries = HashSet<(Vec<u8>, u32, Hash)>;
+
+/// Why nothing may come to a place, the weakest reason first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Why {
+    /// A mask: what git tracks of it is git's business.
+    Hidden,
+    /// A work tree.
+    Tree,
+    /// What is obeyed or protected.
+    Obeyed,
+}
+
+/// All such places of a run: absolute, without links.
+#[derive(Debug)]
+pub struct Places {
+    all: BTreeMap<PathBuf, Why>,
+    /// What somebody has granted all the same.
+    granted: BTreeSet<PathBuf>,
+}
+
+impl Places {
+    /// Those of `rules` and of what is known about repositories, and these work trees.
+    pub fn of(rules: &View, recognised: &Recognised, trees: impl IntoIterator<Item = PathBuf>) -> Self {
+        let mut all = BTreeMap::new();
+        let mut add = |at: &Path, why: Why| {
+            let known = all.entry(at.to_owned()).or_insert(why);
+            *known = why.max(*known);
+        };
+        for (at, rule) in rules.entries().filter(|(at, _)| !rules.writable(at)) {
+            add(at, if matches!(rule, Rule::Protect | Rule::Read | Rule::Workdir) { Why::Obeyed } else { Why::Hidden });
+        }
+        for at in &recognised.obeyed {
+            add(at, Why::Obeyed);
+        }
+        for at in recognised.tops.values().flatten() {
+            add(at, Why::Tree);
+        }
+        for at in trees {
+            add(&at, Why::Tree);
+        }
+        let granted = rules.entries().filter(|(_, rule)| **rule == Rule::Write).map(|(at, _)| at.to_owned()).collect();
+        Self { all, granted }
+    }
+
+    /// Those below the work tree at `top`, by their names from there.
+    #[must_use]
+    pub fn below(&self, top: &Path, rules: &View) -> Kept {
+        let mut kept = Kept { outside: (!rules.lets_write_in(top)).then(|| top.to_owned()), ..Kept::default() };
+        let name = |at: &Path| Some(at.strip_prefix(top).ok()?.as_os_str().as_bytes().to_vec());
+        let inside = self.all.range(top.to_owned()..).take_while(|(at, _)| at.starts_with(top));
+        for (at, why) in inside.filter(|(at, _)| at.as_path() != top) {
+            let itself = *why != Why::Hidden || fs::symlink_metadata(at).is_ok_and(|data| data.is_dir());
+            let above = at.ancestors().skip(usize::from(!itself)).take_while(|above| *above != top);
+            kept.at.extend(above.filter_map(name));
+            kept.exact |= *why != Why::Hidden;
+            // What is a work tree no more has files as any other directory.
+            let whole = match why {
+                Why::Hidden => false,
+                Why::Tree => fs::symlink_metadata(at.join(".git")).is_ok(),
+                Why::Obeyed => true,
+            };
+            kept.below.extend(name(at).filter(|_| whole));
+        }
+        kept.granted = self.granted.iter().filter(|at| at.as_path() != top).filter_map(|at| name(at)).collect();
+        kept
+    }
+}
+
+/// Such places from the top of a work tree on.
+#[derive(Debug, Default)]
+pub struct Kept {
+    /// They and the directories above them: names that no file and no link has.
+    at: HashSet<Vec<u8>>,
+    /// In which nothing is put.
+    below: HashSet<Vec<u8>>,
+    /// Below them, what somebody has granted.
+    granted: HashSet<Vec<u8>>,
+    /// The work tree, where nothing of it can be written: then no directory of it gives way.
+    outside: Option<PathBuf>,
+    /// Whether entries may be there since they were there before.
+    exact: bool,
+}
+
+impl Kept {
+    /// Whether git would give one of them to this entry, or put it in there.
+    fn is_about(&self, entry: &Entry) -> bool {
+        // What is said to be a submodule gets a directory at most.
+        if entry.mode == SUBMODULE {
+            return false;
+        }
+        let name = plain(entry);
+        if self.at.contains(name) {
+            return true;
+        }
+        // The last one decides.
+        let ends = name.iter().enumerate().rev().filter(|(_, byte)| **byte == b'/').map(|(end, _)| &name[..end]);
+        let mut around = ends.chain([name]).filter_map(|above| {
+            let granted = self.granted.contains(above);
+            (granted || self.below.contains(above)).then_some(granted)
+        });
+        around.next() == Some(false)
+    }
+
+    /// Whether `entry` is none that may be there.
+    fn refuses(&self, entry: &Entry, before: &Entries) -> bool {
+        if self.is_about(entry) {
+            return !before.contains(&key(entry));
+        }
+        let Some(top) = self.outside.as_ref().filter(|_| ![SUBMODULE, DIRECTORY].contains(&entry.mode)) else {
+            return false;
+        };
+        fs::symlink_metadata(top.join(OsStr::from_bytes(entry.name))).is_ok_and(|data| data.is_dir())
+    }
+}
+
+/// The name of an entry, which can end in a slash where it stands for a directory.
+fn plain<'a>(entry: &Entry<'a>) -> &'a [u8] {
+    let name = entry.name;
+    if entry.mode == DIRECTORY { name.strip_suffix(b"/").unwrap_or(name) } else { name }
+}
+
+fn key(entry: &Entry) -> (Vec<u8>, u32, Hash) {
+    (entry.name.to_owned(), entry.mode, entry.hash.clone())
+}
+
+/// What an index is compared with.
+pub struct Comparison<'a> {
+    /// From the top of each work tree that git may use with it.
+    pub kept: Vec<Kept>,
+    /// Entries that were there before.
+    pub before: &'a Entries,
+    /// Whether names are those of SHA-256.
+    pub sha256: bool,
+    /// Where indexes lie that another one can be based on.
+    pub bases: &'a Path,
+}
+
+impl Comparison<'_> {
+    /// The first name in an index that is not to be there; that it is none is an error.
+    pub fn refused(&self, file: &File) -> io::Result<Option<Vec<u8>>> {
+        let mut nameless = false;
+        let refused = index::refused(file, self.sha256, &mut |entry| {
+            nameless |= entry.name.is_empty();
+            self.kept.iter().any(|kept| kept.refuses(entry, self.before))
+        })?;
+        // Which one it stands for only git knows.
+        if refused.is_none() && nameless { self.in_bases() } else { Ok(refused) }
+    }
+
+    /// A name in an index that others are based on, for which they can have another content.
+    fn in_bases(&self) -> io::Result<Option<Vec<u8>>> {
+        for name in indexes(self.bases).keys().filter(|name| *name != "index") {
+            let mut found = None;
+            index::read(&open(&self.bases.join(name))?, self.sha256, &mut |entry| {
+                if found.is_none() && self.kept.iter().any(|kept| kept.is_about(entry)) {
+                    found = Some(entry.name.to_owned());
+                }
+            })?;
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Opens an index, whatever has its name now.
+pub fn open(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)
+}
+
+/// Where the objects are that the index in a directory names, and whether by SHA-256. `directory` says what it is, and `looked` is where
+/// it is looked at.
+#[must_use]
+pub fn names_by_sha256(directory: &Path, looked: &Path) -> bool {
+    let linked = directory.parent().is_some_and(|above| above.ends_with("worktrees"));
+    if linked { is_sha256(&looked.join("../..")) } else { is_sha256(looked) }
+}
+
+/// An index that the caller's environment names.
+#[derive(Clone, Debug)]
+pub struct Given {
+    /// Absolute, without links but for itself.
+    pub path: PathBuf,
+    /// What it was.
+    pub stamp: Option<Stamp>,
+    /// The git directory that it belongs to.
+    pub directory: PathBuf,
+}
+
+impl Builder<'_> {
+    /// Remembers that git obeys what is at this place, unless somebody has granted it.
+    pub(super) fn obeys(&mut self, place: &Path) {
+        let plain = place.components().all(|part| part != Component::ParentDir);
+        if plain && !self.is_granted(place) {
+            self.recognised.obeyed.insert(place.to_owned());
+        }
+    }
+
+    /// Remembers the work tree of a git directory, or of the data of a worktree.
+    pub(super) fn top_of(&mut self, directory: &Path, top: &Path) {
+        self.recognised.tops.entry(directory.to_owned()).or_default().insert(place_of(top));
+    }
+
+    /// Remembers the entries of indexes that may stay, once all places are known.
+    pub(in crate::plan) fn remember_entries(&mut self) {
+        self.given_index();
+        let places = Places::of(&self.view, &self.recognised, []);
+        let directories = self.recognised.seen.keys().filter(|directory| self.view.writable(directory));
+        let in_directory = |directory: &PathBuf| {
+            let kept = kept_of(directory, None, &places, &self.view, &self.recognised);
+            let files = indexes(directory).into_keys().map(|name| directory.join(name));
+            (directory.clone(), about(files, &kept, directory))
+        };
+        let mut entries: BTreeMap<_, _> = directories.map(in_directory).collect();
+        for given in &self.recognised.given {
+            let kept = all_kept(&places, &self.view, &self.recognised);
+            entries.insert(given.path.clone(), about([given.path.clone()], &kept, &given.directory));
+        }
+        entries.retain(|_, entries| !entries.is_empty());
+        self.recognised.entries = entries;
+    }
+
+    /// The index that the environment names, by each name that it can have.
+    fn given_index(&mut self) {
+        let Some(named) = given::index(self.host) else { return };
+        self.recognised.given_tops.extend(given::worktree(self.host).map(|top| place_of(&top)));
+        let tops = self.recognised.tops.values().flatten();
+        let cwd = self.host.cwd.as_ref().ok();
+        let here = |top: &PathBuf| cwd.is_some_and(|cwd| cwd.starts_with(top));
+        let known = self.recognised.tops.iter().filter(|(_, tops)| tops.iter().any(here));
+        let [own, _] = given::directories(self.host);
+        let deepest =
+            known.max_by_key(|(_, tops)| tops.iter().filter(|top| here(top)).map(|top| top.as_os_str().len()).max());
+        let directory = own.or_else(|| deepest.map(|(directory, _)| directory.clone()));
+        let Some(directory) = directory.or_else(|| self.recognised.tops.keys().next().cloned()) else { return };
+        let paths: BTreeSet<_> = cwd.into_iter().chain(tops).map(|from| from.join(named)).collect();
+        for path in paths {
+            let place = path.parent().map(place_of);
+            let (Some(place), Some(name)) = (place, path.file_name()) else { continue };
+            let ends = [Some(place.join(name)), walk(&path).ok().map(|found| found.end)];
+            for path in ends.into_iter().flatten().filter(|path| self.view.writable(path)) {
+                let given = Given { stamp: stamp(&path), path, directory: directory.clone() };
+                if !self.recognised.given.iter().any(|known| known.path == given.path) {
+                    self.recognised.given.push(given);
+                }
+            }
+        }
+    }
+}
+
+/// What an index in `directory` is compared with; `named` is a work tree that is not known from before the run.
+#[must_use]
+pub fn kept_of(
+    directory: &Path,
+    named: Option<PathBuf>,
+    places: &Places,
+    rules: &View,
+    recognised: &Recognised,
+) -> Vec<Kept> {
+    let tops = recognised.tops.get(directory).into_iter().flatten().chain(&recognised.given_tops).cloned();
+    let tops: BTreeSet<_> = tops.chain(named).collect();
+    tops.iter().map(|top| places.below(top, rules)).collect()
+}
+
+/// The same for an index of any work tree.
+#[must_use]
+pub fn all_kept(places: &Places, rules: &View, recognised: &Recognised) -> Vec<Kept> {
+    let tops: BTreeSet<_> = recognised.tops.values().flatten().chain(&recognised.given_tops).collect();
+    tops.into_iter().map(|top| places.below(top, rules)).collect()
+}
+
+/// Entries in these files for places that are kept.
+fn about(files: impl IntoIterator<Item = PathBuf>, kept: &[Kept], directory: &Path) -> Entries {
+    let mut entries = Entries::new();
+    if !kept.iter().any(|kept| kept.exact) {
+        return entries;
+    }
+    let sha256 = names_by_sha256(directory, directory);
+    for file in files {
+        // What cannot be read has none that may stay.
+        let _read = open(&file).and_then(|file| {
+            index::read(&file, sha256, &mut |entry| {
+                if kept.iter().any(|kept| kept.is_about(entry)) {
+                    entries.insert(key(entry));
+                }
+            })
+        });
+    }
+    entries
+}

@@ -1,0 +1,109 @@
+//! Takes indexes away that the command has filled with what git would never write there, or with what git on the host would put in the
+//! place of something that is kept.
+//!
+//! Never goes through a link.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use super::planted::move_aside;
+use crate::plan::Plan;
+use crate::plan::git::kept::{self, Comparison, Entries, Given, Places};
+use crate::plan::git::seen::{self, Seen};
+use crate::plan::git::{index, work_tree_of};
+use crate::sys::at::{open, through};
+use crate::sys::process::describe;
+
+/// What all indexes of a run are compared with.
+pub(super) struct Indexes<'a> {
+    plan: &'a Plan,
+    places: Places,
+    none: Entries,
+}
+
+impl<'a> Indexes<'a> {
+    /// Of git directories and data of worktrees, those among them that nobody knew before.
+    pub(super) fn of(plan: &'a Plan, all: &[PathBuf]) -> Self {
+        let trees = all.iter().filter_map(|directory| work_tree_of(directory));
+        Self { plan, places: Places::of(&plan.rules, &plan.recognised, trees), none: Entries::new() }
+    }
+
+    fn before(&self, path: &Path) -> &Entries {
+        self.plan.recognised.entries.get(path).unwrap_or(&self.none)
+    }
+
+    /// Those in a directory, as far as they are not what they were.
+    pub(super) fn look(&self, directory: &Path, held: &File) {
+        let looked = through(held);
+        let none = Seen::new();
+        let before = self.plan.recognised.seen.get(directory).unwrap_or(&none);
+        let changed: Vec<_> =
+            seen::indexes(&looked).into_iter().filter(|(name, stamp)| before.get(name) != Some(stamp)).collect();
+        if changed.is_empty() {
+            return;
+        }
+        let (rules, recognised) = (&self.plan.rules, &self.plan.recognised);
+        let with = Comparison {
+            kept: kept::kept_of(directory, work_tree_of(directory), &self.places, rules, recognised),
+            before: self.before(directory),
+            sha256: kept::names_by_sha256(directory, &looked),
+            bases: &looked,
+        };
+        for (name, _) in changed {
+            judge(directory, held, &name, &with);
+        }
+    }
+
+    /// One that the caller's environment names.
+    pub(super) fn look_at_given(&self, given: &Given) {
+        let now = seen::stamp(&given.path);
+        let (Some(above), Some(name)) = (given.path.parent(), given.path.file_name()) else { return };
+        if now.is_none() || now == given.stamp {
+            return;
+        }
+        // What has gone has no files.
+        let Ok(held) = open(above) else { return };
+        if fs::symlink_metadata(&given.path).is_ok_and(|data| data.is_symlink()) {
+            move_aside(
+                above,
+                &held,
+                name,
+                "is a link that was made during the run, where git on the host has its index",
+            );
+            return;
+        }
+        let with = Comparison {
+            kept: kept::all_kept(&self.places, &self.plan.rules, &self.plan.recognised),
+            before: self.before(&given.path),
+            sha256: kept::names_by_sha256(&given.directory, &given.directory),
+            bases: &given.directory,
+        };
+        judge(above, &held, name, &with);
+    }
+}
+
+fn judge(directory: &Path, held: &File, name: &OsStr, with: &Comparison) {
+    let text = match kept::open(&through(held).join(name)).and_then(|file| with.refused(&file)) {
+        Ok(None) => return,
+        Ok(Some(name)) => {
+            format!("names '{}', which git on the host would write, read or delete", OsStr::from_bytes(&name).display())
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return,
+        Err(error) => format!(
+            "cannot be understood ({}), so nobody knows what git on the host would write or delete",
+            told(&error)
+        ),
+    };
+    move_aside(directory, held, name, &text);
+}
+
+fn told(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData => "it is malformed, or of an unknown version".into(),
+        io::ErrorKind::FileTooLarge => format!("it is longer than {} MiB", index::LONGEST >> 20),
+        _ => describe(error),
+    }
+}
