@@ -101,7 +101,7 @@ fn mended(plan: &Plan, directory: &Path, whole: &Whole) -> io::Result<Vec<String
         let listed = relist(&held, whole)?;
         restore(plan, &held, whole, &mut done)?;
         if reopen(&held, whole)? {
-            done.push("others can read it again".into());
+            done.push("others can read it again, and write what they could write".into());
         }
         if listed | relist(&held, whole)? {
             done.push("what is made in it has the permissions again that it had before".into());
@@ -194,25 +194,26 @@ fn restore(plan: &Plan, held: &File, whole: &Whole, done: &mut Vec<String>) -> i
     Ok(())
 }
 
-/// Lets those look at a shared repository who could before: to git of others it would be none. Whether one could not.
+/// Lets those use a shared repository who could before: to git of others it would be none, or not theirs to write. Whether one could not.
 fn reopen(held: &File, whole: &Whole) -> io::Result<bool> {
     let Some(mode) = whole.shared else { return Ok(false) };
-    let mut changed = lend(held, mode)?;
+    let mut changed = lend(held, mode, true)?;
     for (name, mode) in ["HEAD", PARTS[0], PARTS[1]].into_iter().zip(whole.modes) {
         // What is a link was one.
         let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
         let file = || OpenOptions::new().read(true).custom_flags(flags).open(through(held).join(name));
         if let Ok(part) = enter(held, OsStr::new(name)).or_else(|_| file()) {
-            changed |= lend(&part, mode)?;
+            // git writes another `HEAD` each time, with the permissions of whoever it is.
+            changed |= lend(&part, mode, name != "HEAD")?;
         }
     }
     Ok(changed)
 }
 
-/// Gives back what group and others could do, but for writing; whether they could not.
-fn lend(file: &File, mode: u32) -> io::Result<bool> {
+/// Gives back what group and others could do, with or without writing; whether they could not.
+fn lend(file: &File, mode: u32, writing: bool) -> io::Result<bool> {
     let now = fs::metadata(through(file))?.mode() & 0o7777;
-    let lost = mode & !now & 0o055;
+    let lost = mode & !now & if writing { 0o2077 } else { 0o055 };
     if lost != 0 {
         fs::set_permissions(through(file), Permissions::from_mode(now | lost))?;
     }

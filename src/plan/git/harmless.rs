@@ -8,7 +8,7 @@ use std::path::Path;
 
 use super::super::closed;
 use super::settings::{Setting, parse};
-use super::{COMMON, looks_like_git_directory, read};
+use super::{COMMON, looks_like_git_directory, read, setting};
 
 /// Settings in new data: sections, what a name between them and the key does not change, and keys.
 const SETTINGS: &[(&str, &[&str])] = &[
@@ -63,11 +63,26 @@ pub fn in_worktree(directory: &Path, looked: &Path, fits: &dyn Fn(&Path) -> bool
         return Some("sends git on the host to another place for its settings and hooks".into());
     }
     let place = text("gitdir");
-    let place = directory.join(OsStr::from_bytes(place.trim_ascii_end()));
+    let named = Path::new(OsStr::from_bytes(place.trim_ascii_end()));
+    if named.is_relative() && !has_relative_worktrees(&looked.join("../..")) {
+        return Some(format!("names '{}', which not every git reads from there", named.display()));
+    }
+    let place = directory.join(named);
     if place.file_name() != Some(OsStr::new(".git")) || !place.parent().is_some_and(fits) {
         return Some(format!("names '{}', where git on the host would write", place.display()));
     }
     settings(directory, &looked.join("config.worktree"), fits).map(|why| format!("has settings and {why}"))
+}
+
+/// Whether only a git that reads relative names of work trees from the data of each takes this for a repository: the first of them is
+/// 2.48, and older ones read them from where they are started.
+fn has_relative_worktrees(common: &Path) -> bool {
+    let says = |section, key, values: &[&str]| {
+        setting(common, section, key)
+            .is_some_and(|value| values.iter().any(|one| value.as_os_str().eq_ignore_ascii_case(one)))
+    };
+    says("core", "repositoryformatversion", &["1"])
+        && says("extensions", "relativeworktrees", &["true", "yes", "on", "1"])
 }
 
 /// The first setting in `file` that is none of the above.

@@ -45,7 +45,7 @@ pub fn stamp(path: &Path) -> Option<Stamp> {
 }
 
 /// Also one that an index names as the base of what it says.
-fn is_index(name: &OsStr) -> bool {
+pub(super) fn is_index(name: &OsStr) -> bool {
     name == "index" || name.as_bytes().starts_with(b"sharedindex.")
 }
 

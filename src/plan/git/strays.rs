@@ -1,4 +1,4 @@
-//! Symbolic links in a git directory: git on the host writes through them and deletes behind them.
+//! Symbolic links in a git directory: git on the host writes through them and deletes behind them. And FIFOs, on which it waits.
 //!
 //! Follows none, and goes by descriptors. Changes nothing.
 
@@ -6,11 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use super::super::build::Builder;
 use super::super::closed::is_absence;
+use super::seen::is_index;
 use crate::sys::at::{enter, open, through};
 
 /// So many names are looked at in a git directory before the run.
@@ -64,8 +65,16 @@ pub struct Link<'a> {
     pub name: &'a OsStr,
     /// From the git directory.
     pub path: &'a Path,
-    /// Where it leads.
+    /// Where it leads; empty for a FIFO, which leads nowhere and keeps git waiting.
     pub text: PathBuf,
+}
+
+/// What git asks for by name or goes into.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sort {
+    Link,
+    Fifo,
+    Other,
 }
 
 /// How a directory is looked at.
@@ -116,7 +125,7 @@ impl Level {
 pub struct Look<'a> {
     /// How many names more.
     pub left: usize,
-    /// Called for every link.
+    /// Called for every link and FIFO.
     pub found: &'a mut dyn FnMut(Link),
     /// Called for a directory that cannot be looked at; whether another attempt makes sense.
     pub closed: &'a mut dyn FnMut(&File, &Path) -> bool,
@@ -172,7 +181,7 @@ impl Look<'_> {
         directory: &File,
         at: &Path,
         level: Level,
-        names: &[(OsString, bool)],
+        names: &[(OsString, Sort)],
     ) -> Vec<(PathBuf, Level)> {
         let has = |name: &str| names.iter().any(|(one, _)| one == name);
         let level = match level {
@@ -186,13 +195,19 @@ impl Look<'_> {
         };
         let is_deep = at.components().count() >= DEEPEST;
         let mut below = Vec::new();
-        for (name, is_link) in names {
+        for (name, sort) in names {
             let path = at.join(name);
-            if *is_link {
-                if let Ok(text) = fs::read_link(through(directory).join(name)) {
-                    (self.found)(Link { directory, name, path: &path, text });
-                }
-            } else if let Some((order, level)) = level.of(name) {
+            let text = match sort {
+                Sort::Link => fs::read_link(through(directory).join(name)).ok(),
+                // Of an index more is said.
+                Sort::Fifo => (!is_index(name)).then(PathBuf::new),
+                Sort::Other => None,
+            };
+            if let Some(text) = text {
+                (self.found)(Link { directory, name, path: &path, text });
+            } else if *sort == Sort::Other
+                && let Some((order, level)) = level.of(name)
+            {
                 if is_deep {
                     (self.deep)(directory, &path);
                 } else {
@@ -205,7 +220,7 @@ impl Look<'_> {
     }
 
     /// Links and directories in a directory, by name, and whether these are all.
-    fn names(&mut self, directory: &File) -> io::Result<(Vec<(OsString, bool)>, bool)> {
+    fn names(&mut self, directory: &File) -> io::Result<(Vec<(OsString, Sort)>, bool)> {
         let mut names = Vec::new();
         // Without a right to search there is none to look at a name.
         fs::symlink_metadata(through(directory).join("HEAD")).or_else(|error| match error.kind() {
@@ -218,8 +233,13 @@ impl Look<'_> {
             self.left = left;
             // One that has gone meanwhile is none.
             let Ok(kind) = entry.file_type() else { continue };
-            if kind.is_symlink() || kind.is_dir() || entry.file_name() == "HEAD" {
-                names.push((entry.file_name(), kind.is_symlink()));
+            let sort = match kind {
+                kind if kind.is_symlink() => Sort::Link,
+                kind if kind.is_fifo() => Sort::Fifo,
+                _ => Sort::Other,
+            };
+            if sort != Sort::Other || kind.is_dir() || entry.file_name() == "HEAD" {
+                names.push((entry.file_name(), sort));
             }
         }
         Ok((names, true))
