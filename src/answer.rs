@@ -15,7 +15,10 @@ use crate::{log, sys};
 
 /// Says why nothing ran.
 pub(crate) fn failed(error: &Error) -> Status {
-    log::failure(error);
+    // Who dies of a signal has no last words.
+    if !matches!(error.kind(), Kind::Interrupted(_)) {
+        log::failure(error);
+    }
     Status::Failed(error.kind())
 }
 

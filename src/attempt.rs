@@ -253,6 +253,7 @@ fn attempt(
     loop {
         let begun = Instant::now();
         let (mut plan, tools) = prepare_knowing(policy, host, backend, target, attempt, known.as_ref())?;
+        plan::heed()?;
         let trials = match errand {
             Errand::Run { .. } => Vec::new(),
             Errand::Try { ask, .. } => ask(&mut plan)?,

@@ -24,6 +24,8 @@ pub enum Kind {
     Hidden,
     /// The target exists and cannot be executed, or its interpreter is missing.
     NotExecutable,
+    /// A signal with this number asks for an end before the target has started: it ends this process, as if nobody had blocked it.
+    Interrupted(i32),
 }
 
 /// A failure before the target ran.

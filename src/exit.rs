@@ -28,7 +28,7 @@ pub enum Status {
     Limited(Limit),
     /// Ctrl-C on the terminal that the target shared with us ended it: `main` lets the same signal end this process.
     Interrupted,
-    /// The target never started.
+    /// The target never started. Where that is for a signal, `main` lets it end this process.
     Failed(Kind),
 }
 
@@ -48,6 +48,7 @@ impl Status {
                 Kind::Usage | Kind::Policy | Kind::Gap | Kind::Backend => 125,
                 Kind::NotExecutable => 126,
                 Kind::NotFound | Kind::Hidden => 127,
+                Kind::Interrupted(signal) => u8::try_from(128 + signal).unwrap_or(u8::MAX - 1),
             },
         }
     }

@@ -6,14 +6,17 @@ static ALLOCATOR: sandbox_run::sys::allocator::Allocator = sandbox_run::sys::all
 
 #[cfg(unix)]
 fn main() -> std::process::ExitCode {
+    use sandbox_run::error::Kind;
     use sandbox_run::exit::Status;
     use sandbox_run::{call, stage, sys};
 
     stage::inner::claim();
     let status = call::run(std::env::args_os().skip(1));
-    if status == Status::Interrupted {
+    match status {
         // A shell leaves its loop only when its child died of Ctrl-C, not when it reports that something else did.
-        sys::signals::die_of_interrupt();
+        Status::Interrupted => sys::signals::die_of(libc::SIGINT),
+        Status::Failed(Kind::Interrupted(signal)) => sys::signals::die_of(signal),
+        _ => {}
     }
     std::process::ExitCode::from(status.code())
 }

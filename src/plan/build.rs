@@ -18,6 +18,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::base;
+use super::git::bounds::Looked;
 use super::git::whole::Recognised;
 use super::links::{Link, Walk};
 use super::secrets::Secrets;
@@ -46,6 +47,8 @@ pub(super) struct Builder<'a> {
     pub recognised: Recognised,
     /// Protects of what does not exist in a write grant: see [`super::Plan::unprotected`].
     pub unprotected: Vec<(PathBuf, Origin)>,
+    /// What has been looked at for git.
+    pub(super) looked: Looked,
     /// Where this host has secrets.
     secrets: Secrets,
 }
@@ -62,6 +65,7 @@ impl<'a> Builder<'a> {
             absent: BTreeSet::new(),
             recognised: Recognised::default(),
             unprotected: Vec::new(),
+            looked: Looked::default(),
             secrets: Secrets::of(host),
         }
     }

@@ -7,6 +7,7 @@
 //! is the git directory that several worktrees share.
 
 mod around;
+pub mod bounds;
 mod data;
 pub mod family;
 mod given;
@@ -177,6 +178,10 @@ impl Builder<'_> {
         if !self.view.writable(directory) {
             return self.named_place(&hooks, FileKind::Directory, directory);
         }
+        if !self.is_new(directory) {
+            return Ok(());
+        }
+        self.count(directory)?;
         if !self.opens(directory)? {
             return Ok(());
         }

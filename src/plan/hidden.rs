@@ -16,7 +16,7 @@ use std::time::{Duration, SystemTime};
 
 use super::links::walk;
 use super::view::{FileKind, Rule, View};
-use super::{base, closed};
+use super::{base, closed, heed};
 use crate::error::{Error, Kind, Result};
 use crate::host::mounts;
 use crate::policy::Hidden;
@@ -326,8 +326,10 @@ pub fn scan(ground: &Ground, rule: &Hidden, names: &Names) -> Result<Scan> {
     let mut search = Search::new(ground, names, rule.recursive, left);
     let (mut warnings, mut notes) = (Vec::new(), Vec::new());
     let unfinished = search.run();
+    heed()?;
     let refused = unfinished.is_some() && rule.overflow == Overflow::Error;
     let tools = if refused { None } else { search.look_at_tools(left) };
+    heed()?;
     if let Some((path, error)) = search.blocked.first() {
         let reason = format!("cannot search '{}' for names that begin with a dot: {}", path.display(), describe(error));
         if rule.overflow == Overflow::Error {
@@ -360,6 +362,7 @@ pub fn scan(ground: &Ground, rule: &Hidden, names: &Names) -> Result<Scan> {
         let rest = (left / 10).max(left.min(REST));
         let mut unfinished = search.look_for_secrets(rest).unwrap_or_default();
         unfinished.extend(search.look_at_tools(rest).unwrap_or_default());
+        heed()?;
         // Directories of dependencies and toolchains hold no secret of the user's: a remark is enough.
         let slow = unfinished.iter().all(|place| place.slow);
         let list = list(unfinished.iter().filter(|place| slow || !place.slow).map(|place| place.path.as_path()));

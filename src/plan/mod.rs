@@ -12,6 +12,7 @@ pub mod env;
 pub mod gap;
 pub mod git;
 mod hard_links;
+mod heed;
 pub mod hidden;
 pub mod image;
 pub mod links;
@@ -38,6 +39,7 @@ use std::time::Duration;
 pub use absolute::absolute;
 pub(crate) use build::expand;
 pub use gap::Gap;
+pub use heed::heed;
 pub use resolve::resolve;
 pub use view::MountOp;
 

@@ -108,7 +108,7 @@ pub fn resolve(
             builder.terminal(backend, device);
         }
         builder.second_names();
-        builder.remember_entries();
+        builder.remember_entries()?;
         if has_view {
             builder.view.pin();
         }

@@ -294,6 +294,7 @@ fn why_not_started(kind: Kind) -> &'static str {
         Kind::NotFound => "not-found",
         Kind::Hidden => "hidden",
         Kind::NotExecutable => "not-executable",
+        Kind::Interrupted(_) => "terminated",
     }
 }
 
@@ -365,6 +366,7 @@ mod tests {
             (Kind::NotFound, "not-found"),
             (Kind::Hidden, "hidden"),
             (Kind::NotExecutable, "not-executable"),
+            (Kind::Interrupted(15), "terminated"),
         ] {
             assert_eq!(told(Status::Failed(kind), Account::default()), json!(["not-started", null, null, word]));
         }

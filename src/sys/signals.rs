@@ -1,6 +1,7 @@
 //! Dispositions and masks.
 
 use std::io;
+use std::mem::MaybeUninit;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
@@ -157,11 +158,31 @@ fn alarm(first: Duration, every: Duration) -> io::Result<(Duration, Duration)> {
     if set == 0 { Ok((time(old.it_value), time(old.it_interval))) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Lets SIGINT end this process, as if nobody had handled it.
-pub fn die_of_interrupt() {
+/// The first of the signals that ask for an end which waits because we block it: none that the caller ignored or blocked itself.
+#[must_use]
+pub fn waiting() -> Option<i32> {
+    let mut pending = MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: the set is valid for writes.
+    if unsafe { libc::sigpending(pending.as_mut_ptr()) } != 0 {
+        return None;
+    }
+    // SAFETY: it has been written.
+    let pending = unsafe { pending.assume_init() };
+    let Inherited { ignored, blocked, closed: _ } = Inherited::of_this_process();
+    let asks = |signal: &i32| {
+        // SAFETY: the set is valid for reads.
+        let waits = unsafe { libc::sigismember(&raw const pending, *signal) } == 1;
+        waits && !has(ignored | blocked, *signal)
+    };
+    [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT].into_iter().find(asks)
+}
+
+/// Lets the signal with this number end this process, as if nobody had handled it.
+pub fn die_of(number: i32) {
+    let Ok(signal) = Signal::try_from(number) else { return };
     // When one of these fails the process goes on and exits with the status that says the same. All others stay blocked:
     // one that came meanwhile is not what ended it.
-    let _default = default(Signal::SIGINT);
-    let _open = block_only(Signals::ALL.but(Signals::of(&[Signal::SIGINT])));
-    let _sent = nix::sys::signal::raise(Signal::SIGINT);
+    let _default = default(signal);
+    let _open = block_only(Signals::ALL.but(Signals::of(&[signal])));
+    let _sent = nix::sys::signal::raise(signal);
 }

@@ -55,6 +55,7 @@ impl Builder<'_> {
     /// Those in a git directory, in the data `own` of a worktree for the one at `place`, and in the data of all its worktrees and
     /// submodules, wherever they are checked out.
     pub(super) fn settings_in(&mut self, directory: &Path, own: Option<&PathBuf>, place: &Path) -> Result<()> {
+        self.count(directory)?;
         let directories: Vec<_> = std::iter::once(directory).chain(own.map(PathBuf::as_path)).collect();
         self.named_by(&directories, place)?;
         self.family(directory, directory, Role::Repository, Look::Read)

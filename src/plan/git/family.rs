@@ -6,6 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use super::super::build::Builder;
+use super::super::heed;
 use super::super::links::walk;
 use super::places::work_tree;
 use super::shut::directories;
@@ -68,6 +69,7 @@ impl Builder<'_> {
     }
 
     fn worktree(&mut self, common: &Path, data: &Path, look: Look) -> Result<()> {
+        self.count(data)?;
         if look == Look::Protect {
             self.see(data);
             self.obeyed(data, OBEYED_IN_WORKTREE)?;
@@ -91,6 +93,7 @@ impl Builder<'_> {
             )
             .hint("a command may have made it: remove it if it is none of yours"));
         }
+        heed()?;
         if looks_like_git_directory(path) {
             match look {
                 Look::Protect => {

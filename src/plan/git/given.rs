@@ -12,8 +12,9 @@ use crate::host::Host;
 /// Settings of the machine, where git is installed as distributions do.
 const SYSTEM: &str = "/etc/gitconfig";
 
-/// Adds what they name.
-pub(super) fn settings(host: &Host, named: &mut Named) {
+/// What they name.
+pub(super) fn settings(host: &Host) -> Named {
+    let mut named = Named::default();
     let home = host.home.as_deref();
     let own = path_in(host, "XDG_CONFIG_HOME").or_else(|| home.map(|home| home.join(".config")));
     let own = own.map(|own| own.join("git"));
@@ -35,6 +36,7 @@ pub(super) fn settings(host: &Host, named: &mut Named) {
             named.take(setting, None, home, 0);
         }
     }
+    named
 }
 
 /// The work tree that the environment names.

@@ -12,6 +12,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Component, Path, PathBuf};
 
 use super::super::build::Builder;
+use super::super::heed;
 use super::super::links::walk;
 use super::super::view::{Rule, View};
 use super::index::{self, DIRECTORY, Entry, Hash, SUBMODULE};
@@ -19,6 +20,7 @@ use super::places::place_of;
 use super::seen::{Stamp, indexes, stamp};
 use super::whole::Recognised;
 use super::{given, is_sha256};
+use crate::error::Result;
 
 /// Name, mode and object of entries.
 pub type Entries = HashSet<(Vec<u8>, u32, Hash)>;
@@ -227,22 +229,23 @@ impl Builder<'_> {
     }
 
     /// Remembers the entries of indexes that may stay, once all places are known.
-    pub(in crate::plan) fn remember_entries(&mut self) {
+    pub(in crate::plan) fn remember_entries(&mut self) -> Result<()> {
         self.given_index();
         let places = Places::of(&self.view, &self.recognised, []);
-        let directories = self.recognised.seen.keys().filter(|directory| self.view.writable(directory));
-        let in_directory = |directory: &PathBuf| {
+        let mut entries = BTreeMap::new();
+        for (directory, seen) in self.recognised.seen.iter().filter(|(_, seen)| !seen.is_empty()) {
+            heed()?;
             let kept = kept_of(directory, None, &places, &self.view, &self.recognised);
-            let files = indexes(directory).into_keys().map(|name| directory.join(name));
-            (directory.clone(), about(files, &kept, directory))
-        };
-        let mut entries: BTreeMap<_, _> = directories.map(in_directory).collect();
+            let files = seen.keys().map(|name| directory.join(name));
+            entries.insert(directory.clone(), about(files, &kept, directory));
+        }
         for given in &self.recognised.given {
             let kept = all_kept(&places, &self.view, &self.recognised);
             entries.insert(given.path.clone(), about([given.path.clone()], &kept, &given.directory));
         }
-        entries.retain(|_, entries| !entries.is_empty());
+        entries.retain(|_, entries: &mut Entries| !entries.is_empty());
         self.recognised.entries = entries;
+        heed()
     }
 
     /// The index that the environment names, by each name that it can have.

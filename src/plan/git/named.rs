@@ -26,6 +26,11 @@ impl Builder<'_> {
     /// Protects directories of hooks and files of settings that the settings in these git directories name, or the user's own,
     /// for the work tree at `top`.
     pub(super) fn named_by(&mut self, directories: &[&Path], top: &Path) -> Result<()> {
+        let written = directories.first().is_some_and(|directory| self.view.writable(directory));
+        let which = directories.iter().map(|path| (*path).to_owned()).collect();
+        if !self.looked.settings.insert((which, top.to_owned(), written)) {
+            return Ok(());
+        }
         let home = self.host.home.as_deref();
         let mut named = Named::default();
         for file in directories.iter().flat_map(|path| ["config", "config.worktree"].map(|name| path.join(name))) {
@@ -40,7 +45,7 @@ impl Builder<'_> {
         }
         self.recognised.given_tops.extend(given::worktree(self.host).map(|top| place_of(&top)));
         tops.extend(given::worktree(self.host));
-        given::settings(self.host, &mut named);
+        named.extend(self.looked.given.get_or_insert_with(|| given::settings(self.host)));
         if let Some((file, why)) = named.unread.filter(|_| self.view.write_grants().next().is_some()) {
             return Err(Error::text(
                 Kind::Policy,

@@ -29,7 +29,7 @@ pub(super) struct Setting {
 }
 
 /// What the settings of a repository name.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Named {
     /// Directories of hooks, as they stand there, but for `~`.
     pub hooks: Vec<PathBuf>,
@@ -83,6 +83,20 @@ impl Named {
             }
             _ => {}
         }
+    }
+
+    /// Adds what other settings name.
+    pub(super) fn extend(&mut self, other: &Self) {
+        let Self { hooks, files, templates, worktrees, unread } = other;
+        self.hooks.extend_from_slice(hooks);
+        for file in files {
+            if !self.files.contains(file) {
+                self.files.push(file.clone());
+            }
+        }
+        self.templates.extend_from_slice(templates);
+        self.worktrees.extend_from_slice(worktrees);
+        self.unread = self.unread.take().or_else(|| unread.clone());
     }
 
     fn leave_out(&mut self, file: &Path, why: &'static str) {

@@ -15,6 +15,7 @@ use super::super::{base, closed};
 use super::worktrees::{Verdict, Worktrees};
 use super::{Ground, is_dotted};
 use crate::policy::hidden::Names;
+use crate::sys::signals::waiting;
 
 /// Directories of many entries and few secrets, looked at last so that a limit hits them first. A command can make such names: they
 /// decide about nothing but the order.
@@ -228,6 +229,10 @@ impl<'a> Search<'a> {
     /// Returns the directories that the limit left unfinished, if it did.
     pub(super) fn run(&mut self) -> Option<Vec<Place>> {
         while let Some(place) = self.next() {
+            // Whoever has started the search asks for the same.
+            if waiting().is_some() {
+                return None;
+            }
             let Some(number) = self.enter(&place) else { continue };
             match self.look(&place, number) {
                 Looked::Through => {}
