@@ -21,6 +21,7 @@ pub mod rerere;
 pub mod seen;
 mod settings;
 mod shut;
+mod split;
 pub mod strays;
 pub mod whole;
 

@@ -30,7 +30,7 @@ const TOLD: usize = 20;
 pub fn take_away(plan: &Plan) {
     let mut all: Vec<PathBuf> = plan.recognised.seen.keys().cloned().collect();
     for top in plan.recognised.links.keys() {
-        let looked = open(top).and_then(|held| New::of(plan, top, &held, &mut all)?.look());
+        let looked = open(top).and_then(|held| New::of(plan, top, &held, &mut all).map(New::look));
         match looked {
             Err(error) if !is_gone(&error) => tracing::warn!(
                 "'worktrees' and 'modules' in '{}' cannot be looked at ({}): git on the host would obey what the command has made there",
@@ -82,7 +82,7 @@ impl<'a> New<'a> {
         Ok(Self { plan, top, held, way: Way::from(held)?, left: MOST, taken: 0, found })
     }
 
-    fn look(mut self) -> io::Result<()> {
+    fn look(mut self) {
         // From the git directory on.
         let mut todo = Role::Repository.places(Path::new(""));
         while let Some((place, role)) = todo.pop() {
@@ -93,7 +93,6 @@ impl<'a> New<'a> {
         if self.taken > TOLD {
             tracing::warn!("so were {} more in '{}'", self.taken - TOLD, self.top.display());
         }
-        Ok(())
     }
 
     /// Looks at each directory in the one at `place`; adds where what belongs to them lies.
@@ -129,14 +128,14 @@ impl<'a> New<'a> {
     fn unlooked(&mut self, place: &Path, error: &io::Error) {
         let above = place.parent().filter(|_| !self.is_known(place));
         let above = above.and_then(|above| self.way.open(above).and_then(File::try_clone).ok());
-        match above {
-            Some(above) => self.move_up(place, &above, &format!("cannot be looked at ({})", describe(error))),
-            None => tracing::warn!(
-                "not all of '{}' can be looked at ({}): git on the host would obey what the command has made there",
-                self.top.join(place).display(),
-                describe(error)
-            ),
+        let why = describe(error);
+        if let Some(above) = above {
+            return self.move_up(place, &above, &format!("cannot be looked at ({why})"));
         }
+        tracing::warn!(
+            "not all of '{}' can be looked at ({why}): git on the host would obey what the command has made there",
+            self.top.join(place).display()
+        );
     }
 
     /// Whether the place at the end of `way` is the work tree of `data`, where the next run keeps it: what is there later, or nothing
@@ -179,16 +178,12 @@ impl<'a> New<'a> {
     /// Whether the data of a new worktree may stay.
     fn worktree(&mut self, path: &Path, above: &File, held: &File) -> bool {
         let at = self.top.join(path);
-        match harmless::in_worktree(&at, &through(held), &|way| self.is_work_tree(way, &at)) {
-            Some(why) => {
-                self.move_up(path, above, &why);
-                false
-            }
-            None => {
-                self.found.push(at);
-                true
-            }
+        if let Some(why) = harmless::in_worktree(&at, &through(held), &|way| self.is_work_tree(way, &at)) {
+            self.move_up(path, above, &why);
+            return false;
         }
+        self.found.push(at);
+        true
     }
 
     /// Where what belongs to a directory in `modules` lies.

@@ -65,9 +65,10 @@ fn links(plan: &Plan, top: &Path, known: &Known, links_of: &dyn Fn(&Path) -> boo
         if was_there || known.may_have(link.path) || is_head(&link) || is_put_aside(&link) {
             return;
         }
-        let what = match link.text.as_os_str().is_empty() {
-            true => "a FIFO on which git on the host would wait".into(),
-            false => format!("a link to '{}' through which git on the host would write", link.text.display()),
+        let what = if link.text.as_os_str().is_empty() {
+            "a FIFO on which git on the host would wait".into()
+        } else {
+            format!("a link to '{}' through which git on the host would write", link.text.display())
         };
         tell(link.path, &what, move_aside(&held, link.directory, link.name));
     };

@@ -7,8 +7,6 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::fs::FileExt;
 
-use super::paths::is_refused;
-
 /// More of an index is not read: two million names, twice what the largest known repositories have.
 pub const LONGEST: u64 = 256 << 20;
 
@@ -111,22 +109,8 @@ pub fn entries(
     Ok(at)
 }
 
-/// The first name in the index that git would refuse, or of an entry that `bad` refuses; that it is none is an error.
-pub fn refused(file: &File, sha256: bool, bad: &mut dyn FnMut(&Entry) -> bool) -> io::Result<Option<Vec<u8>>> {
-    let mut refused = None;
-    read(file, sha256, &mut |entry| {
-        // One without a name has it from another index.
-        let named = !entry.name.is_empty();
-        let bad = bad(entry) || named && is_refused(entry.name, entry.mode == DIRECTORY);
-        if refused.is_none() && bad {
-            refused = Some(entry.name.to_owned());
-        }
-    })?;
-    Ok(refused)
-}
-
-/// Calls `each` for every entry of the file; that git would read others, or none, is an error.
-pub fn read(file: &File, sha256: bool, each: &mut dyn FnMut(&Entry)) -> io::Result<()> {
+/// Calls `each` for every entry of the file, and says where they end; that git would read others, or none, is an error.
+pub fn read(file: &File, sha256: bool, each: &mut dyn FnMut(&Entry)) -> io::Result<u64> {
     let data = file.metadata()?;
     if !data.is_file() {
         return Err(malformed());
@@ -148,7 +132,7 @@ pub fn read(file: &File, sha256: bool, each: &mut dyn FnMut(&Entry)) -> io::Resu
         Ok(())
     })?;
     let fits = table.as_ref().is_none_or(|table| table.at == end && table.count.is_none_or(|count| count == number));
-    if fits && starts.next().is_none() { Ok(()) } else { Err(malformed()) }
+    if fits && starts.next().is_none() { Ok(end) } else { Err(malformed()) }
 }
 
 /// What lets git read entries of a large index from several places at once.
@@ -247,7 +231,19 @@ fn offset(from: &mut impl Read) -> io::Result<(usize, usize)> {
 mod tests {
     use std::io::Write;
 
+    use super::super::paths::is_refused;
     use super::*;
+
+    /// The first name that git would refuse.
+    fn refused(file: &File) -> io::Result<Option<Vec<u8>>> {
+        let mut refused = None;
+        read(file, false, &mut |entry| {
+            if refused.is_none() && !entry.name.is_empty() && is_refused(entry.name, false) {
+                refused = Some(entry.name.to_owned());
+            }
+        })?;
+        Ok(refused)
+    }
 
     /// An index of version 4 with these names, each with how much it keeps of the one before, and extensions.
     fn index(names: &[(usize, &str)], extensions: impl Fn(&[u64], u64) -> Vec<u8>) -> File {
@@ -295,10 +291,9 @@ mod tests {
     fn no_place_is_read_that_entries_do_not_begin_at() {
         let good = [(0, "a/b"), (2, "c"), (0, "foo"), (0, "foo/x")];
         let checked = |names: &[(usize, &str)], blocks: Blocks, more: u64| {
-            refused(&index(names, |places, end| table(&blocks(places), end + more)), false, &mut |_| false)
-                .map_err(|error| error.kind())
+            refused(&index(names, |places, end| table(&blocks(places), end + more))).map_err(|error| error.kind())
         };
-        assert_eq!(refused(&index(&good, |_, _| Vec::new()), false, &mut |_| false).unwrap(), None);
+        assert_eq!(refused(&index(&good, |_, _| Vec::new())).unwrap(), None);
         assert_eq!(checked(&good, &|at| vec![(at[0], 2), (at[2], 2)], 0), Ok(None));
         let bad = Err(io::ErrorKind::InvalidData);
         assert_eq!(checked(&good, &|at| vec![(at[0], 2), (at[2] + 1, 2)], 0), bad);
@@ -314,7 +309,7 @@ mod tests {
 
     #[test]
     fn names_that_lead_elsewhere() {
-        let name = |names: &[(usize, &str)]| refused(&index(names, |_, _| Vec::new()), false, &mut |_| false).unwrap();
+        let name = |names: &[(usize, &str)]| refused(&index(names, |_, _| Vec::new())).unwrap();
         assert_eq!(name(&[(0, "a"), (0, "../x"), (0, ".git/x")]), Some(b"../x".to_vec()));
         assert_eq!(name(&[(0, "a/"), (2, "/x")]), Some(b"a/".to_vec()));
         assert_eq!(name(&[(0, ""), (0, "a")]), None);

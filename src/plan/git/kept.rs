@@ -15,11 +15,12 @@ use super::super::build::Builder;
 use super::super::heed;
 use super::super::links::walk;
 use super::super::view::{Rule, View};
-use super::index::{self, DIRECTORY, Entry, Hash, SUBMODULE};
+use super::index::{DIRECTORY, Hash, SUBMODULE};
+use super::paths::is_refused;
 use super::places::place_of;
-use super::seen::{Stamp, indexes, stamp};
+use super::seen::{Stamp, stamp};
 use super::whole::Recognised;
-use super::{given, is_sha256};
+use super::{given, is_sha256, split};
 use crate::error::Result;
 
 /// Name, mode and object of entries.
@@ -108,45 +109,35 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// Whether git would give one of them to this entry, or put it in there.
-    fn is_about(&self, entry: &Entry) -> bool {
+    /// Whether git would give one of them to an entry, or put it in there.
+    fn is_about(&self, name: &[u8], mode: u32) -> bool {
         // What is said to be a submodule gets a directory at most.
-        if entry.mode == SUBMODULE {
+        if mode == SUBMODULE {
             return false;
         }
-        let name = plain(entry);
+        let name = if mode == DIRECTORY { name.strip_suffix(b"/").unwrap_or(name) } else { name };
         if self.at.contains(name) {
             return true;
         }
         // The last one decides.
-        let ends = name.iter().enumerate().rev().filter(|(_, byte)| **byte == b'/').map(|(end, _)| &name[..end]);
-        let mut around = ends.chain([name]).filter_map(|above| {
+        let ends = name.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(end, _)| &name[..end]);
+        let mut around = std::iter::once(name).chain(ends.rev()).filter_map(|above| {
             let granted = self.granted.contains(above);
             (granted || self.below.contains(above)).then_some(granted)
         });
         around.next() == Some(false)
     }
 
-    /// Whether `entry` is none that may be there.
-    fn refuses(&self, entry: &Entry, before: &Entries) -> bool {
-        if self.is_about(entry) {
-            return !before.contains(&key(entry));
+    /// Whether an entry is none that may be there.
+    fn refuses(&self, name: &[u8], mode: u32, hash: &Hash, before: &Entries) -> bool {
+        if self.is_about(name, mode) {
+            return !before.contains(&(name.to_owned(), mode, hash.clone()));
         }
-        let Some(top) = self.outside.as_ref().filter(|_| ![SUBMODULE, DIRECTORY].contains(&entry.mode)) else {
+        let Some(top) = self.outside.as_ref().filter(|_| ![SUBMODULE, DIRECTORY].contains(&mode)) else {
             return false;
         };
-        fs::symlink_metadata(top.join(OsStr::from_bytes(entry.name))).is_ok_and(|data| data.is_dir())
+        fs::symlink_metadata(top.join(OsStr::from_bytes(name))).is_ok_and(|data| data.is_dir())
     }
-}
-
-/// The name of an entry, which can end in a slash where it stands for a directory.
-fn plain<'a>(entry: &Entry<'a>) -> &'a [u8] {
-    let name = entry.name;
-    if entry.mode == DIRECTORY { name.strip_suffix(b"/").unwrap_or(name) } else { name }
-}
-
-fn key(entry: &Entry) -> (Vec<u8>, u32, Hash) {
-    (entry.name.to_owned(), entry.mode, entry.hash.clone())
 }
 
 /// What an index is compared with.
@@ -162,31 +153,16 @@ pub struct Comparison<'a> {
 }
 
 impl Comparison<'_> {
-    /// The first name in an index that is not to be there; that it is none is an error.
+    /// The first name in an index that git would refuse, or that is not to be there; that it is none is an error.
     pub fn refused(&self, file: &File) -> io::Result<Option<Vec<u8>>> {
-        let mut nameless = false;
-        let refused = index::refused(file, self.sha256, &mut |entry| {
-            nameless |= entry.name.is_empty();
-            self.kept.iter().any(|kept| kept.refuses(entry, self.before))
-        })?;
-        // Which one it stands for only git knows.
-        if refused.is_none() && nameless { self.in_bases() } else { Ok(refused) }
-    }
-
-    /// A name in an index that others are based on, for which they can have another content.
-    fn in_bases(&self) -> io::Result<Option<Vec<u8>>> {
-        for name in indexes(self.bases).keys().filter(|name| *name != "index") {
-            let mut found = None;
-            index::read(&open(&self.bases.join(name))?, self.sha256, &mut |entry| {
-                if found.is_none() && self.kept.iter().any(|kept| kept.is_about(entry)) {
-                    found = Some(entry.name.to_owned());
-                }
-            })?;
-            if found.is_some() {
-                return Ok(found);
+        let mut refused = None;
+        split::each(file, self.sha256, self.bases, &mut |name, mode, hash| {
+            let kept = || self.kept.iter().any(|kept| kept.refuses(name, mode, hash, self.before));
+            if refused.is_none() && (is_refused(name, mode == DIRECTORY) || kept()) {
+                refused = Some(name.to_owned());
             }
-        }
-        Ok(None)
+        })?;
+        Ok(refused)
     }
 }
 
@@ -303,13 +279,13 @@ fn about(files: impl IntoIterator<Item = PathBuf>, kept: &[Kept], directory: &Pa
     if !kept.iter().any(|kept| kept.exact) {
         return entries;
     }
-    let sha256 = names_by_sha256(directory, directory);
+    let (sha256, bases) = (names_by_sha256(directory, directory), directory);
     for file in files {
         // What cannot be read has none that may stay.
         let _read = open(&file).and_then(|file| {
-            index::read(&file, sha256, &mut |entry| {
-                if kept.iter().any(|kept| kept.is_about(entry)) {
-                    entries.insert(key(entry));
+            split::each(&file, sha256, bases, &mut |name, mode, hash| {
+                if kept.iter().any(|kept| kept.is_about(name, mode)) {
+                    entries.insert((name.to_owned(), mode, hash.clone()));
                 }
             })
         });

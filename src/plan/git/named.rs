@@ -41,7 +41,9 @@ impl Builder<'_> {
         let own = own.flat_map(|path| directories.iter().map(move |directory| directory.join(&path)));
         let mut tops: Vec<_> = own.collect();
         if let Some(directory) = directories.last() {
-            tops.iter().for_each(|top| self.top_of(directory, top));
+            for top in &tops {
+                self.top_of(directory, top);
+            }
         }
         self.recognised.given_tops.extend(given::worktree(self.host).map(|top| place_of(&top)));
         tops.extend(given::worktree(self.host));

@@ -108,7 +108,7 @@ impl Level {
             (Self::Top | Self::Worktree, "modules") | (Self::Modules, _) => Some((0, Self::Modules)),
             (Self::Top, "worktrees") => Some((0, Self::Worktrees)),
             (Self::Worktrees, _) => Some((0, Self::Worktree)),
-            (Self::Top, "info" | "refs") | (Self::Worktree, _) | (Self::Objects, "info") | (Self::Deep, _) => {
+            (Self::Top, "info" | "refs") | (Self::Worktree | Self::Deep, _) | (Self::Objects, "info") => {
                 Some((0, Self::Deep))
             }
             (Self::Top, "logs") => Some((1, Self::Deep)),
