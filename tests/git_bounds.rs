@@ -75,7 +75,7 @@ fn a_signal_ends_planning() {
     for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT] {
         for options in [&[][..], &["--result", "../r.json"]] {
             let options = ["--core", "0", "-w", "."].iter().chain(options);
-            let running = world.sh(options, "touch ran").before_exec(|| no_core()).spawn();
+            let running = world.sh(options, "touch ran").before_exec(no_core).spawn();
             assert!(eventually(|| blocks(running.pid(), signal)));
             let begun = std::time::Instant::now();
             running.signal(signal);
