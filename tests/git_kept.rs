@@ -185,6 +185,17 @@ fn the_index_of_the_environment_is_compared_as_well() {
     let script = "mv alt other; ln -s other alt";
     let done = with(&env, inside(&world, ["-w", "."], script), &world).done().code(0);
     done.stderr_has("alt' is a link that was made during the run").stderr_has(": it is now '");
+    // Where the grant has nothing of the repository but the index.
+    let env = [("GIT_INDEX_FILE", "TOP/g/alt")];
+    let before = format!("{HOOKS}; mkdir g; cp .git/index g/alt");
+    let evil = "export GIT_OBJECT_DIRECTORY=$PWD/g/o; mkdir g/o; H=$(git hash-object -w --stdin <file); git update-index --add --cacheinfo 100755,$H,tools/hooks/x";
+    let world = clone();
+    outside(&world, &before);
+    let script = format!(
+        "export GIT_DIR=$PWD/g/r GIT_INDEX_FILE=g/alt; git init -q; unset GIT_INDEX_FILE; export GIT_INDEX_FILE=g/alt; {evil}"
+    );
+    let done = with(&env, inside(&world, ["-w", "g"], &script), &world).done().code(0);
+    done.stderr_has("g/alt' names 'tools/hooks/x', which git on the host would write");
     // What git makes of it stays.
     let world = clone();
     outside(&world, &before);
@@ -232,6 +243,13 @@ fn ordinary_work_goes_on() {
         inside(&world, ["-w", "."], script).done().is(0, "", "");
         outside(&world, "git ls-files >/dev/null 2>&1");
     }
+    // The caller's changes can be committed from outside of what is granted.
+    let world = clone();
+    outside(
+        &world,
+        "mkdir src; echo x >src/x; echo x >was; git add .; git commit -qm x; echo y >src/x; rm was; mkdir was; touch was/x",
+    );
+    inside(&world, ["-w", ".git", "-r", "src"], "git add src; git commit -qm y").done().is(0, "", "");
     // Whoever grants hooks means their next version as well.
     let world = clone();
     outside(&world, tracked);

@@ -28,7 +28,7 @@ impl<'a> Indexes<'a> {
     /// Of git directories and data of worktrees, those among them that nobody knew before.
     pub(super) fn of(plan: &'a Plan, all: &[PathBuf]) -> Self {
         let trees = all.iter().filter_map(|directory| work_tree_of(directory));
-        Self { plan, places: Places::of(&plan.rules, &plan.recognised, trees), none: Entries::new() }
+        Self { plan, places: Places::of(&plan.rules, &plan.recognised, trees), none: Entries::default() }
     }
 
     fn before(&self, path: &Path) -> &Entries {

@@ -45,9 +45,11 @@ impl Builder<'_> {
         let Ok(data) = fs::metadata(&dot_git) else { return Ok(()) };
         if data.is_dir() {
             let Ok(found) = walk(&dot_git) else { return Ok(()) };
+            self.top_of(&found.end, place);
             return self.settings_in(&found.end, None, place);
         }
         let Some(own) = self.named_in(&dot_git, GITDIR)? else { return Ok(()) };
+        self.top_of(&own, place);
         let common = self.named_in(&own.join(COMMON), "")?;
         self.settings_in(common.as_deref().unwrap_or(&own), common.is_some().then_some(&own), place)
     }
@@ -66,6 +68,7 @@ impl Builder<'_> {
         let [own, common] = given::directories(self.host);
         let top = given::worktree(self.host).or_else(|| self.host.cwd.as_ref().ok().cloned());
         let (Some(own), Some(top)) = (own.or_else(|| common.clone()), top) else { return Ok(()) };
+        self.top_of(&own, &top);
         let common = match common {
             Some(common) => Some(common),
             None => self.named_in(&own.join(COMMON), "")?,

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
+use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
@@ -23,8 +24,22 @@ use super::whole::Recognised;
 use super::{given, is_sha256, split};
 use crate::error::Result;
 
-/// Name, mode and object of entries.
-pub type Entries = HashSet<(Vec<u8>, u32, Hash)>;
+/// Name, mode and object of entries, by a number of which nobody knows another entry that has it.
+#[derive(Clone, Debug, Default)]
+pub struct Entries {
+    key: RandomState,
+    all: HashSet<u64>,
+}
+
+impl Entries {
+    fn insert(&mut self, name: &[u8], mode: u32, hash: &Hash) {
+        self.all.insert(self.key.hash_one((name, mode, hash)));
+    }
+
+    fn contains(&self, name: &[u8], mode: u32, hash: &Hash) -> bool {
+        self.all.contains(&self.key.hash_one((name, mode, hash)))
+    }
+}
 
 /// Why nothing may come to a place, the weakest reason first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -54,7 +69,10 @@ impl Places {
             *known = why.max(*known);
         };
         for (at, rule) in rules.entries().filter(|(at, _)| !rules.writable(at)) {
-            add(at, if matches!(rule, Rule::Protect | Rule::Read | Rule::Workdir) { Why::Obeyed } else { Why::Hidden });
+            // Out of a grant, that is: who may only read may still commit what the caller has changed.
+            let taken_out = || at.parent().is_some_and(|above| rules.writable(above));
+            let protected = *rule == Rule::Protect || matches!(rule, Rule::Read | Rule::Workdir) && taken_out();
+            add(at, if protected { Why::Obeyed } else { Why::Hidden });
         }
         for at in &recognised.obeyed {
             add(at, Why::Obeyed);
@@ -72,7 +90,7 @@ impl Places {
     /// Those below the work tree at `top`, by their names from there.
     #[must_use]
     pub fn below(&self, top: &Path, rules: &View) -> Kept {
-        let mut kept = Kept { outside: (!rules.lets_write_in(top)).then(|| top.to_owned()), ..Kept::default() };
+        let mut kept = Kept { outside: (!rules.writable(top)).then(|| top.to_owned()), ..Kept::default() };
         let name = |at: &Path| Some(at.strip_prefix(top).ok()?.as_os_str().as_bytes().to_vec());
         let inside = self.all.range(top.to_owned()..).take_while(|(at, _)| at.starts_with(top));
         for (at, why) in inside.filter(|(at, _)| at.as_path() != top) {
@@ -102,7 +120,7 @@ pub struct Kept {
     below: HashSet<Vec<u8>>,
     /// Below them, what somebody has granted.
     granted: HashSet<Vec<u8>>,
-    /// The work tree, where nothing of it can be written: then no directory of it gives way.
+    /// The work tree, where it cannot be written: then no directory of it gives way, but for what is granted.
     outside: Option<PathBuf>,
     /// Whether entries may be there since they were there before.
     exact: bool,
@@ -119,24 +137,35 @@ impl Kept {
         if self.at.contains(name) {
             return true;
         }
-        // The last one decides.
+        self.decides(name) == Some(false)
+    }
+
+    /// Whether the last place on the way to a name is granted, or one that is kept.
+    fn decides(&self, name: &[u8]) -> Option<bool> {
         let ends = name.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(end, _)| &name[..end]);
-        let mut around = std::iter::once(name).chain(ends.rev()).filter_map(|above| {
+        std::iter::once(name).chain(ends.rev()).find_map(|above| {
             let granted = self.granted.contains(above);
             (granted || self.below.contains(above)).then_some(granted)
-        });
-        around.next() == Some(false)
+        })
+    }
+
+    /// The work tree, if an entry could take the place of a directory there that cannot be written.
+    fn may_replace(&self, name: &[u8], mode: u32) -> Option<&Path> {
+        let file = ![SUBMODULE, DIRECTORY].contains(&mode);
+        self.outside.as_deref().filter(|_| file && self.decides(name).is_none())
+    }
+
+    /// Whether it matters that an entry was there before.
+    fn concerns(&self, name: &[u8], mode: u32) -> bool {
+        self.is_about(name, mode) || self.may_replace(name, mode).is_some()
     }
 
     /// Whether an entry is none that may be there.
     fn refuses(&self, name: &[u8], mode: u32, hash: &Hash, before: &Entries) -> bool {
-        if self.is_about(name, mode) {
-            return !before.contains(&(name.to_owned(), mode, hash.clone()));
-        }
-        let Some(top) = self.outside.as_ref().filter(|_| ![SUBMODULE, DIRECTORY].contains(&mode)) else {
-            return false;
-        };
-        fs::symlink_metadata(top.join(OsStr::from_bytes(name))).is_ok_and(|data| data.is_dir())
+        let is_directory =
+            |top: &Path| fs::symlink_metadata(top.join(OsStr::from_bytes(name))).is_ok_and(|data| data.is_dir());
+        let bad = || self.is_about(name, mode) || self.may_replace(name, mode).is_some_and(is_directory);
+        self.concerns(name, mode) && !before.contains(name, mode, hash) && bad()
     }
 }
 
@@ -219,7 +248,7 @@ impl Builder<'_> {
             let kept = all_kept(&places, &self.view, &self.recognised);
             entries.insert(given.path.clone(), about([given.path.clone()], &kept, &given.directory));
         }
-        entries.retain(|_, entries: &mut Entries| !entries.is_empty());
+        entries.retain(|_, entries: &mut Entries| !entries.all.is_empty());
         self.recognised.entries = entries;
         heed()
     }
@@ -228,7 +257,7 @@ impl Builder<'_> {
     fn given_index(&mut self) {
         let Some(named) = given::index(self.host) else { return };
         self.recognised.given_tops.extend(given::worktree(self.host).map(|top| place_of(&top)));
-        let tops = self.recognised.tops.values().flatten();
+        let tops = self.recognised.tops.values().flatten().chain(&self.recognised.given_tops);
         let cwd = self.host.cwd.as_ref().ok();
         let here = |top: &PathBuf| cwd.is_some_and(|cwd| cwd.starts_with(top));
         let known = self.recognised.tops.iter().filter(|(_, tops)| tops.iter().any(here));
@@ -275,8 +304,8 @@ pub fn all_kept(places: &Places, rules: &View, recognised: &Recognised) -> Vec<K
 
 /// Entries in these files for places that are kept.
 fn about(files: impl IntoIterator<Item = PathBuf>, kept: &[Kept], directory: &Path) -> Entries {
-    let mut entries = Entries::new();
-    if !kept.iter().any(|kept| kept.exact) {
+    let mut entries = Entries::default();
+    if !kept.iter().any(|kept| kept.exact || kept.outside.is_some()) {
         return entries;
     }
     let (sha256, bases) = (names_by_sha256(directory, directory), directory);
@@ -284,8 +313,8 @@ fn about(files: impl IntoIterator<Item = PathBuf>, kept: &[Kept], directory: &Pa
         // What cannot be read has none that may stay.
         let _read = open(&file).and_then(|file| {
             split::each(&file, sha256, bases, &mut |name, mode, hash| {
-                if kept.iter().any(|kept| kept.is_about(name, mode)) {
-                    entries.insert((name.to_owned(), mode, hash.clone()));
+                if kept.iter().any(|kept| kept.concerns(name, mode)) {
+                    entries.insert(name, mode, hash);
                 }
             })
         });
