@@ -97,7 +97,8 @@ impl Places {
             let itself = *why != Why::Hidden || fs::symlink_metadata(at).is_ok_and(|data| data.is_dir());
             let above = at.ancestors().skip(usize::from(!itself)).take_while(|above| *above != top);
             kept.at.extend(above.filter_map(name));
-            kept.exact |= *why != Why::Hidden;
+            // No entry has a name in a git directory, before or after.
+            kept.exact |= *why != Why::Hidden && name(at).is_some_and(|name| !is_refused(&name, false));
             // What is a work tree no more has files as any other directory.
             let whole = match why {
                 Why::Hidden => false,
@@ -320,4 +321,83 @@ fn about(files: impl IntoIterator<Item = PathBuf>, kept: &[Kept], directory: &Pa
         });
     }
     entries
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: u32 = 0o10_0644;
+    const LINK: u32 = 0o12_0000;
+
+    fn kept() -> Kept {
+        let names = |names: &[&str]| names.iter().map(|name| name.as_bytes().to_vec()).collect();
+        Kept {
+            at: names(&["a", "a/hooks", "sub"]),
+            below: names(&["a/hooks"]),
+            granted: names(&["a/hooks/mine"]),
+            outside: None,
+            exact: true,
+        }
+    }
+
+    #[test]
+    fn entries_at_above_and_below_a_place() {
+        let is_about = |name: &str, mode| kept().is_about(name.as_bytes(), mode);
+        for (name, mode) in [
+            ("a", LINK),
+            ("a", FILE),
+            ("a/", DIRECTORY),
+            ("a/hooks", LINK),
+            ("a/hooks/", DIRECTORY),
+            ("a/hooks/x", FILE),
+            ("a/hooks/d/x", FILE),
+            ("a/hooks/d/", DIRECTORY),
+            ("sub", FILE),
+        ] {
+            assert!(is_about(name, mode), "{name} {mode:o}");
+        }
+        for (name, mode) in [
+            ("a/x", FILE),
+            ("a/hooks2", FILE),
+            ("ab", LINK),
+            ("sub/x", FILE),
+            ("sub", SUBMODULE),
+            ("a", SUBMODULE),
+            ("a/hooks/mine", FILE),
+            ("a/hooks/mine/x", FILE),
+            ("b/", DIRECTORY),
+        ] {
+            assert!(!is_about(name, mode), "{name} {mode:o}");
+        }
+    }
+
+    #[test]
+    fn what_was_there_before_may_stay_as_it_was() {
+        let (one, other) = (Hash::Sha1([1; 20]), Hash::Sha1([2; 20]));
+        let mut before = Entries::default();
+        before.insert(b"a/hooks/x", FILE, &one);
+        let refuses = |name: &str, mode, hash| kept().refuses(name.as_bytes(), mode, hash, &before);
+        assert!(!refuses("a/hooks/x", FILE, &one));
+        assert!(refuses("a/hooks/x", FILE, &other));
+        assert!(refuses("a/hooks/x", LINK, &one));
+        assert!(refuses("a/hooks/y", FILE, &one));
+        assert!(!refuses("b", LINK, &one));
+    }
+
+    #[test]
+    fn no_directory_gives_way_in_a_work_tree_that_cannot_be_written() {
+        let top = tempfile::tempdir().unwrap();
+        fs::create_dir_all(top.path().join("d/mine/e")).unwrap();
+        fs::write(top.path().join("f"), "").unwrap();
+        let granted = [b"d/mine".to_vec()].into();
+        let kept = Kept { outside: Some(top.path().to_owned()), granted, ..Kept::default() };
+        let hash = Hash::Sha1([0; 20]);
+        let refuses = |name: &str, mode| kept.refuses(name.as_bytes(), mode, &hash, &Entries::default());
+        assert!(refuses("d", FILE) && refuses("d", LINK));
+        assert!(!refuses("f", FILE) && !refuses("d/x", FILE) && !refuses("d", SUBMODULE) && !refuses("d/mine/e", LINK));
+        let mut before = Entries::default();
+        before.insert(b"d", FILE, &hash);
+        assert!(!kept.refuses(b"d", FILE, &hash, &before));
+    }
 }
