@@ -45,7 +45,7 @@ Register-ArgumentCompleter -Native -CommandName 'sandbox-run' -ScriptBlock {
             [CompletionResult]::new('-C', '-C ', [CompletionResultType]::ParameterName, 'Working directory of the command [default: the caller''s]')
             [CompletionResult]::new('--workdir', '--workdir', [CompletionResultType]::ParameterName, 'Working directory of the command [default: the caller''s]')
             [CompletionResult]::new('--tmp-size', '--tmp-size', [CompletionResultType]::ParameterName, 'Size of the private /tmp [default: 1G]')
-            [CompletionResult]::new('--net', '--net', [CompletionResultType]::ParameterName, 'Network: none, or the host''s [default: off]')
+            [CompletionResult]::new('--net', '--net', [CompletionResultType]::ParameterName, 'Network: off, or that of the host [default: off]')
             [CompletionResult]::new('--allow-host', '--allow-host', [CompletionResultType]::ParameterName, 'Let requests that RULE covers leave by a proxy')
             [CompletionResult]::new('--credential', '--credential', [CompletionResultType]::ParameterName, 'Add a secret to requests that leave, unseen by COMMAND')
             [CompletionResult]::new('--egress-socket', '--egress-socket', [CompletionResultType]::ParameterName, 'Lead to the proxy behind the Unix socket PATH')

@@ -42,7 +42,7 @@ set edit:completion:arg-completer[sandbox-run] = {|@words|
             cand -C 'Working directory of the command [default: the caller''s]'
             cand --workdir 'Working directory of the command [default: the caller''s]'
             cand --tmp-size 'Size of the private /tmp [default: 1G]'
-            cand --net 'Network: none, or the host''s [default: off]'
+            cand --net 'Network: off, or that of the host [default: off]'
             cand --allow-host 'Let requests that RULE covers leave by a proxy'
             cand --credential 'Add a secret to requests that leave, unseen by COMMAND'
             cand --egress-socket 'Lead to the proxy behind the Unix socket PATH'

@@ -42,7 +42,7 @@ warn\t''
 unlimited\t''"
 complete -c sandbox-run -s C -l workdir -d 'Working directory of the command [default: the caller\'s]' -r -f -a "(__fish_complete_directories)"
 complete -c sandbox-run -l tmp-size -d 'Size of the private /tmp [default: 1G]' -r -f
-complete -c sandbox-run -l net -d 'Network: none, or the host\'s [default: off]' -r -f -a "off\t''
+complete -c sandbox-run -l net -d 'Network: off, or that of the host [default: off]' -r -f -a "off\t''
 host\t''"
 complete -c sandbox-run -l allow-host -d 'Let requests that RULE covers leave by a proxy' -r -f
 complete -c sandbox-run -l credential -d 'Add a secret to requests that leave, unseen by COMMAND' -r -f

@@ -67,6 +67,12 @@ fn curl(world: &World, server: &Server, words: &[&str]) -> Call {
     world.run(options.iter().chain(words))
 }
 
+/// What is said at the end of a run of requests that were denied, one to each of these.
+pub fn told(hosts: &[&str]) -> String {
+    let hosts: Vec<_> = hosts.iter().map(|host| format!("'{host}' (1)")).collect();
+    format!("sandbox-run: warning: denied by the rules of --allow-host: {}\n", hosts.join(", "))
+}
+
 #[test]
 fn what_is_allowed_is_reached_and_what_is_not_names_its_rule() {
     let (world, server) = (World::new(), Server::start());
@@ -79,7 +85,7 @@ fn what_is_allowed_is_reached_and_what_is_not_names_its_rule() {
     curl(&world, &server, &["--proxy", "socks5h://127.0.0.1:3128", &url]).done().is(0, "hello\n", "");
 
     let denied = "sandbox-run: no rule allows 'no.test:80'\nsandbox-run: hint: --allow-host no.test\n";
-    curl(&world, &server, &["http://no.test/"]).done().is(0, denied, "");
+    curl(&world, &server, &["http://no.test/"]).done().is(0, denied, &told(&["no.test:80"]));
     let done = curl(&world, &server, &["https://no.test/"]).done();
     done.code(56).stderr_has("403");
     let verbose = curl(&world, &server, &["-v", "https://no.test/"]).done();

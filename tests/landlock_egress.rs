@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::egress::{SAY, Server, other_proxy};
+use crate::egress::{SAY, Server, other_proxy, told};
 use crate::harness::{World, eventually, find, has_landlock, is_root, processes_with, program};
 
 const PYTHON: &str = "/usr/bin/python3";
@@ -28,7 +28,7 @@ fn requests_leave_by_rules() {
     curl(&[], &["-p", &url]).is(0, "hello\n", "");
     curl(&[], &["--proxy", "socks5h://127.0.0.1:3128", &url]).is(0, "hello\n", "");
     let denied = "sandbox-run: no rule allows 'no.test:80'\nsandbox-run: hint: --allow-host no.test\n";
-    curl(&[], &["http://no.test/"]).is(0, denied, "");
+    curl(&[], &["http://no.test/"]).is(0, denied, &told(&["no.test:80"]));
     curl(&[], &["https://no.test/"]).code(56).stderr_has("403");
     curl(&["--net-log", "log", "--result", "result"], &[&url, "http://no.test/"]).code(0);
     let log = world.read("w/log");

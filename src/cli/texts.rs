@@ -262,7 +262,7 @@ pub(super) const TEXTS: &[Text] = &[
     },
     Text {
         id: "net",
-        short: "Network: none, or the host's",
+        short: "Network: off, or that of the host",
         long: "'off' gives COMMAND a network of its own with nothing but a loopback interface. \
             'host' gives it the network of the host as it is, with everything that listens on \
             the host's loopback interface. Abstract Unix sockets of the host stay out of reach; \

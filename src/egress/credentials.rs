@@ -67,7 +67,9 @@ impl Spec {
             let end = if is_pair(pairs, "command") { commas.find(begins) } else { commas.next() };
             let (pair, behind) = end.map_or((pairs, None), |at| (&pairs[..at], Some(&pairs[at + 1..])));
             rest = behind;
-            let (key, value) = pair.split_once('=').ok_or_else(|| format!("has '{pair}', which is no KEY=VALUE"))?;
+            let (key, value) = pair
+                .split_once('=')
+                .ok_or("has a part that is no KEY=VALUE, as in type=https_bearer,host=HOST,env=NAME")?;
             if value.is_empty() {
                 return Err(format!("has an empty '{key}'"));
             }
@@ -118,6 +120,9 @@ impl Spec {
         let host = match (host, kind) {
             (Some(host), _) if host.starts_with('*') => {
                 return Err("has a host with '*', and a secret is for one host".into());
+            }
+            (Some(host), _) if host.parse::<std::net::IpAddr>().is_ok() => {
+                return Err("has an address as 'host', and a secret is for a name".into());
             }
             (Some(host), _) => HostName::parse(&host)?,
             (None, Kind::GhBasic) => HostName::parse("github.com")?,

@@ -33,6 +33,7 @@ use super::trial::Trial;
 use super::way_out::{Outside, Proxy};
 use super::{mend, namespace, planted, strays, traces};
 use crate::backend::container;
+use crate::egress::log::Sums;
 use crate::host::Host;
 use crate::launch::{self, Command, Launch, Word};
 use crate::plan::Plan;
@@ -94,8 +95,8 @@ pub fn run(plan: &Plan, launch: &Launch, host: &Host, mode: Mode) -> (Outcome, A
             if lost > 0 {
                 tracing::warn!("{lost} lines of --net-log could not be written");
             }
-            for (host, count) in watched.1.requests.iter().flat_map(|sums| &sums.denied_hosts) {
-                tracing::info!("denied: {host} ({count})");
+            if let Some(denied) = watched.1.requests.as_ref().and_then(denied) {
+                tracing::warn!("denied by the rules of --allow-host: {denied}");
             }
             if let Some(left) = left.filter(|_| matches!(mode, Mode::Run(..))) {
                 left.tell(host);
@@ -120,6 +121,15 @@ pub fn run(plan: &Plan, launch: &Launch, host: &Host, mode: Mode) -> (Outcome, A
     // After the last process that may write there.
     drop(private);
     (outcome, account)
+}
+
+/// The hosts that requests were denied to, and how often: not every program says so.
+fn denied(sums: &Sums) -> Option<String> {
+    const NAMED: usize = 5;
+    let hosts: Vec<_> = sums.denied_hosts.iter().map(|(host, count)| format!("'{host}' ({count})")).collect();
+    let (first, more) = hosts.split_at(hosts.len().min(NAMED));
+    let more = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
+    (!first.is_empty()).then(|| format!("{}{more}", first.join(", ")))
 }
 
 #[allow(clippy::too_many_lines, reason = "each step needs what those before it made")]

@@ -38,7 +38,13 @@ fn the_command_has_a_placeholder() {
     let Some(named) = Named::new() else { return };
     let spec = "type=https_bearer,host=a.test,env=TOKEN";
     let call = |script: &str| {
-        named.sh(&["--credential", spec, "-e", "TOKEN"], script).env("TOKEN", SECRET).done().code(0).stderr("").out()
+        named
+            .sh(&["--credential", spec, "-e", "TOKEN"], script)
+            .env("TOKEN", SECRET)
+            .done()
+            .code(0)
+            .stderr_lacks(SECRET)
+            .out()
     };
     let (first, second) = (call("echo $TOKEN"), call("echo $TOKEN"));
     assert!(first.starts_with("oa_cred_") && first.trim().len() == 56, "{first}");
