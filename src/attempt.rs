@@ -17,7 +17,7 @@ use crate::exit::Status;
 use crate::host::Host;
 use crate::plan::hidden::{Scan, suspects};
 use crate::plan::resolve::Attempt;
-use crate::plan::{self, Check, Held, Plan};
+use crate::plan::{self, Check, Held, Plan, identity};
 use crate::policy::hidden::ALL_BUT_SECRETS;
 use crate::policy::{Origin, Policy, Protection};
 use crate::report::Reports;
@@ -375,7 +375,8 @@ fn overtaken(plan: &Plan, reason: &Reason) -> bool {
     let gone = |check: &Check| match std::fs::symlink_metadata(&check.path) {
         Err(_) => true,
         Ok(now) => {
-            let other = (now.dev(), now.ino()) != (check.device, check.inode);
+            let by_engine = plan.container.is_some();
+            let other = identity(&check.path, &now, check.held, by_engine) != (check.device, check.inode);
             // A directory is changed by whatever is made in it, and is younger only when it is another.
             let (seconds, nanoseconds) = check.changed;
             let changed = u64::try_from(seconds).ok().zip(u32::try_from(nanoseconds).ok());

@@ -1,12 +1,13 @@
 //! What is different about a plan for a container: the image has the programs, and the engine makes the mounts.
 //!
-//! Reads the host's table of mounts, and nothing else of the host.
+//! Reads the host's table of mounts and the names of its devices, and nothing else of the host.
 
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use super::resolve::Attempt;
 use super::target::{Search, Target};
-use super::view::{Rule, View};
+use super::view::{Rule, View, is_of_devices};
 use super::{Container, MountOp, target};
 use crate::backend::Backend;
 use crate::error::{Error, Kind, Result};
@@ -108,6 +109,22 @@ fn below_read_grants(ops: &mut Vec<MountOp>, points: &[PathBuf]) {
         let op = MountOp::Bind { from: point.clone(), at: point.clone(), write: false, device: false };
         ops.insert(after.unwrap_or(ops.len()), op);
     }
+}
+
+/// The nodes of devices in a directory of them, at any depth.
+pub(super) fn nodes(directory: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut todo = if is_of_devices(directory) { vec![directory.to_owned()] } else { Vec::new() };
+    while let Some(directory) = todo.pop() {
+        for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() => todo.push(entry.path()),
+                Ok(kind) if kind.is_char_device() || kind.is_block_device() => found.push(entry.path()),
+                Ok(_) | Err(_) => {}
+            }
+        }
+    }
+    found
 }
 
 #[cfg(test)]

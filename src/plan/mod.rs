@@ -32,6 +32,7 @@ pub mod way_out;
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -366,9 +367,9 @@ impl Plan {
 pub struct Check {
     /// Absolute, without links.
     pub path: PathBuf,
-    /// Device of the host's file there.
+    /// Device of the host's file there, or what [`identity`] has in its place.
     pub device: u64,
-    /// Inode of the host's file there.
+    /// Inode of the host's file there, or what [`identity`] has in its place.
     pub inode: u64,
     /// When it was last changed, in seconds and nanoseconds: for whoever made the plan.
     pub changed: (i64, i64),
@@ -376,6 +377,24 @@ pub struct Check {
     pub held: Held,
     /// Whether the inner stage has to mount that itself.
     pub covered: bool,
+}
+
+/// Two numbers by which the file at `path` is known again inside: of its file system, where it is the host's file.
+///
+/// In /dev an engine of containers (`by_engine`) makes a node of its own, which is the same device by its own number, and
+/// directories to put it in.
+#[must_use]
+pub fn identity(path: &Path, found: &std::fs::Metadata, held: Held, by_engine: bool) -> (u64, u64) {
+    let kind = found.file_type();
+    let remade = kind.is_char_device() || kind.is_block_device() || kind.is_dir() && held != Held::Hidden;
+    let remade = by_engine && remade && view::is_of_devices(path);
+    if remade { own_number(found) } else { (found.dev(), found.ino()) }
+}
+
+/// Two numbers by which a device is known again, whatever node of it is looked at: its own, and one of its kind that no inode has.
+#[must_use]
+pub fn own_number(found: &std::fs::Metadata) -> (u64, u64) {
+    (found.rdev(), u64::MAX - u64::from(found.mode() >> 12))
 }
 
 /// What a promise of the view is.

@@ -161,7 +161,7 @@ pub fn resolve(
         backend,
         argv: argv.to_vec(),
         // What is hidden by denial is still the host's file.
-        checks: if has_view { checks(&view, &covers, &create) } else { Vec::new() },
+        checks: if has_view { checks(&view, &covers, &create, container.is_some()) } else { Vec::new() },
         view: operations,
         covers,
         frozen,
@@ -468,23 +468,32 @@ fn keep_fds(policy: &Policy, host: &Host, warnings: &mut Vec<String>) -> Result<
     Ok(keep)
 }
 
-fn checks(view: &View, covers: &BTreeSet<PathBuf>, create: &[Create]) -> Vec<Check> {
+fn checks(view: &View, covers: &BTreeSet<PathBuf>, create: &[Create], by_engine: bool) -> Vec<Check> {
     let to_be_made = |path: &Path| create.iter().any(|wanted| path.starts_with(&wanted.first));
-    view.promises()
-        .filter_map(|(path, held)| {
-            let (device, inode, changed) = match unfollowed(path) {
-                Ok(found) => (found.dev(), found.ino(), (found.ctime(), found.ctime_nsec())),
+    let promises = view.promises().map(|(path, held)| (Cow::Borrowed(path), held));
+    // An engine makes a directory of its own, which is the host's by what is in it.
+    let nodes = view.promises().filter(|(_, held)| by_engine && *held == Held::Shown);
+    let nodes = nodes.flat_map(|(path, held)| contained::nodes(path).into_iter().map(move |node| (node.into(), held)));
+    promises
+        .chain(nodes)
+        .filter_map(|(path, held): (Cow<Path>, Held)| {
+            let (device, inode, changed) = match unfollowed(&path) {
+                Ok(found) => {
+                    let (device, inode) = super::identity(&path, &found, held, by_engine);
+                    (device, inode, (found.ctime(), found.ctime_nsec()))
+                }
                 // Gone since the rule was made, or a link has come: no file has these numbers, so that it is missed.
                 Err(error) => {
                     let gone = closed::is_absence(&error);
-                    let must = matches!(held, Held::Pinned | Held::Protected) && !to_be_made(path);
+                    let must = matches!(held, Held::Pinned | Held::Protected) && !to_be_made(&path);
                     if gone && !must {
                         return None;
                     }
                     (0, 0, (0, 0))
                 }
             };
-            Some(Check { path: path.to_owned(), device, inode, changed, held, covered: covers.contains(path) })
+            let covered = covers.contains(&*path);
+            Some(Check { path: path.into_owned(), device, inode, changed, held, covered })
         })
         .collect()
 }

@@ -261,7 +261,7 @@ impl View {
             "{}",
             at.display()
         );
-        let device = at.starts_with("/dev") && !at.starts_with(super::base::SHARED);
+        let device = is_of_devices(at);
         let mut entry = Entry { rule, directory: kind == FileKind::Directory, device, granted: false };
         match self.entries.get_mut(at) {
             None => self.entries.insert(at, entry),
@@ -552,6 +552,12 @@ impl View {
             rule => Some((at.as_path(), if rule.shows_host() { Held::Shown } else { Held::Hidden })),
         })
     }
+}
+
+/// Whether what lies there is shown as a device.
+#[must_use]
+pub fn is_of_devices(path: &Path) -> bool {
+    path.starts_with("/dev") && !path.starts_with(super::base::SHARED)
 }
 
 /// Whether this kernel knows POSIX message queues; a mount of them would fail without.

@@ -5,13 +5,14 @@
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
 use nix::fcntl::AT_FDCWD;
 use nix::sys::stat::Mode;
 
+use crate::plan::own_number;
 use crate::sys;
 
 /// The kernel's own limit on the number of links, `MAXSYMLINKS`.
@@ -105,7 +106,7 @@ pub fn attempt(trial: &Trial, rights: bool) -> [(Act, Answer); 4] {
     let name = fs::symlink_metadata(path);
     let file = fs::metadata(path);
     let seen = match (&file, trial.file) {
-        (Ok(found), Some(host)) if (found.dev(), found.ino()) == host => Answer::Works,
+        (Ok(found), Some(host)) if identity(found) == host => Answer::Works,
         (Ok(_), _) => Answer::Another,
         (Err(_), _) => Answer::of(file.as_ref().map_err(copy)),
     };
@@ -169,10 +170,12 @@ fn made_in(directory: &Path) -> Option<Answer> {
     }
 }
 
-/// Device and inode by which a file is known again inside.
+/// Device and inode by which a file is known again inside; of a device its own number, since there can be another node of it.
 #[must_use]
 pub fn identity(metadata: &Metadata) -> (u64, u64) {
-    (metadata.dev(), metadata.ino())
+    let kind = metadata.file_type();
+    let device = kind.is_char_device() || kind.is_block_device();
+    if device { own_number(metadata) } else { (metadata.dev(), metadata.ino()) }
 }
 
 #[cfg(test)]

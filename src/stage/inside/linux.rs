@@ -17,7 +17,7 @@ use super::inner::{At, Failure};
 use crate::backend::Backend;
 use crate::host::mounts;
 use crate::plan::base::DEVICES;
-use crate::plan::{Held, Plan};
+use crate::plan::{Held, Plan, identity};
 use crate::policy::Network;
 use crate::sys::landlock::Wall;
 use crate::{seccomp, sys};
@@ -130,7 +130,7 @@ fn root_could_set_the_kernel() -> nix::Result<bool> {
 /// Every grant is the file that was planned, no mask lets it through, no protect can be written, and the last mount operation was
 /// carried out.
 fn verify_view(handoff: &Handoff) -> Result<(), Failure> {
-    use std::os::unix::fs::MetadataExt;
+    let by_engine = handoff.header.container.is_some();
     for check in &handoff.checks {
         let shown = check.held != Held::Hidden;
         let found = match std::fs::symlink_metadata(&check.path) {
@@ -138,7 +138,7 @@ fn verify_view(handoff: &Handoff) -> Result<(), Failure> {
             Err(error) if !shown && error.kind() == io::ErrorKind::NotFound => continue,
             found => found.at(Step::View)?,
         };
-        let same = (found.dev(), found.ino()) == (check.device, check.inode);
+        let same = identity(&check.path, &found, check.held, by_engine) == (check.device, check.inode);
         if same != shown || (check.held == Held::Protected && !is_read_only(&check.path).at(Step::View)?) {
             return Err(Failure(Step::View, 0));
         }
