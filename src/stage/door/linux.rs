@@ -11,7 +11,7 @@ use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
@@ -33,7 +33,7 @@ use crate::host::Host;
 use crate::sys;
 use crate::sys::pidfd::PidFd;
 
-/// How long the engine may take to remove a container.
+/// How long the engine may take to remove a container, however often it is asked.
 const REMOVAL: Duration = Duration::from_secs(30);
 
 /// How often the engine is asked for that.
@@ -187,10 +187,16 @@ pub(super) struct Removal {
 
 impl Removal {
     fn run(&self) {
+        let deadline = Instant::now() + REMOVAL;
         // An engine that finds a container in the middle of its end may give up. What it says is of no use: mostly that there is
         // no such container.
         for _ in 0..ATTEMPTS {
-            match sys::process::run(&self.program, &self.arguments, &self.environment, REMOVAL) {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                // One that hangs is not asked again: somebody waits.
+                return;
+            }
+            match sys::process::run(&self.program, &self.arguments, &self.environment, left) {
                 Ok(said) if said.success => return,
                 _ => std::thread::sleep(PAUSE / 4),
             }

@@ -46,6 +46,8 @@ impl Watch<'_> {
             }
             // Not only the inner stage: the target may have stopped that.
             None if self.committed => self.kill_tree(),
+            // What an engine has started does not fall to us when it is dead.
+            None if self.keeper.is_some() => self.kill_tree(),
             None => {
                 let _sent = kill(self.launcher, Signal::SIGKILL);
             }
