@@ -3,9 +3,12 @@
 use std::fs;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
-use crate::fakes::first;
-use crate::harness::{Call, World, find, program};
+use nix::sys::signal::Signal;
+
+use crate::fakes::{first, nap};
+use crate::harness::{Call, World, eventually, find, processes, processes_with, program};
 
 /// A world with programs under the names of the engines, which leave a trace when they are started.
 fn world() -> World {
@@ -226,6 +229,62 @@ fn an_engine_that_starts_nothing_is_no_success() {
         }
         call(&world, "container,bwrap", &["-w", ".", "--", "touch", "ran"]).done().is(0, "", "");
         assert!(world.has("w/ran"), "control: a backend that works");
+    }
+}
+
+/// Engines that start processes and hang, and say nothing about what they are asked to remove either.
+fn hanging(script: &str) -> (World, String) {
+    let nap = nap();
+    let world = World::new();
+    for name in ["docker", "podman"] {
+        let all = script.replace("NAP", &nap);
+        world.script(&format!("fake/{name}"), &format!("#!/bin/sh\nexec 2>/dev/null\n{all}"));
+    }
+    (world, nap)
+}
+
+fn has_ended(pid: i32) -> bool {
+    processes().iter().all(|process| process.pid != pid || process.state == 'Z')
+}
+
+/// Asked to end meanwhile, with the grace that the command would have.
+#[test]
+fn one_that_hangs_is_ended_with_all_it_started_when_the_caller_ends() {
+    for engine in ["podman", "docker"] {
+        let (world, nap) = hanging("[ \"$1\" = run ] || exit 0\nsetsid sleep NAP &\nsleep NAP\n");
+        let running = call(&world, engine, &["--kill-after", "200ms", "-w", ".", "--", "touch", "ran"])
+            .env("XDG_RUNTIME_DIR", world.path("home"))
+            .spawn();
+        assert!(eventually(|| processes_with(&nap).len() == 2), "control");
+        running.signal(Signal::SIGTERM);
+        let done = running.done().code(143).stdout("");
+        assert!(done.took < Duration::from_secs(20), "{:?}", done.took);
+        assert_eq!(processes_with(&nap), [0; 0], "{engine}: processes are left");
+        assert!(!world.has("w/ran"));
+        assert_eq!(fs::read_dir(world.path("home")).unwrap().count(), 0, "the directory of the run is gone");
+    }
+}
+
+/// The slow one: a minute to start a container in, and half a minute to remove it in, both of which the engine lets pass.
+#[test]
+fn one_that_hangs_is_ended_with_all_it_started() {
+    let begin = |engine| {
+        let (world, nap) = hanging("[ \"$1\" != run ] || setsid sleep NAP &\nsleep NAP\n");
+        let words = ["-w", ".", "--", "touch", "ran"];
+        let running = call(&world, engine, &words).env("XDG_RUNTIME_DIR", world.path("home")).spawn();
+        assert!(eventually(|| processes_with(&nap).len() == 2), "control");
+        (world, nap, running)
+    };
+    for (world, nap, running) in ["podman", "docker"].map(begin) {
+        let deadline = Instant::now() + Duration::from_mins(2);
+        while !has_ended(running.pid()) && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        let done = running.done().refused(125, &["did not start the command within 60 s"]);
+        assert!(done.took > Duration::from_mins(1), "{:?}", done.took);
+        assert_eq!(processes_with(&nap), [0; 0], "processes are left");
+        assert!(!world.has("w/ran"), "the command ran");
+        assert_eq!(fs::read_dir(world.path("home")).unwrap().count(), 0, "the directory of the run is gone");
     }
 }
 

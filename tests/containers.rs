@@ -17,7 +17,9 @@ mod egress;
 mod ends;
 mod files;
 mod images;
+mod rules;
 mod sockets;
+mod walls;
 
 /// Who rootless podman runs as; no account of the machine.
 const USER: u32 = 41234;
@@ -95,7 +97,7 @@ impl Place {
     }
 
     /// sandbox-run with these words and a container of the image.
-    fn run(&self, words: &[&str]) -> Call {
+    pub fn run(&self, words: &[&str]) -> Call {
         self.run_image(IMAGE, words)
     }
 

@@ -224,7 +224,7 @@ fn a_reader_that_leaves_ends_the_command() {
 }
 
 /// Opens descriptors until `count` are open or the limit is reached but for `spare`, then becomes a program.
-const OPEN_MANY: &str = "
+pub const OPEN_MANY: &str = "
 import os, resource, sys
 hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 use std::fs;
 
+use crate::containers::Place;
 use crate::harness::World;
 
 /// Rules at one path: `r`ead, `w`rite, `m`ask, `p`rotect, or none.
@@ -84,13 +85,24 @@ fn check(world: &World, rules: [Rules; 3], reverse: bool, more: &[String]) {
     call.extend(["--", "sh", "-c", PROBE].map(String::from));
     call.push(world.text("o"));
     let done = world.run(call).done().code(0).stderr("");
+    let states = states(rules);
+    assert_eq!(done.out(), expected(states, true), "{rules:?}, states {states:?}");
+    on_the_host(world, "o", rules);
+}
 
+/// What the rules make of each depth.
+fn states(rules: [Rules; 3]) -> [State; 3] {
     let mut states = [Absent; 3];
     let mut above = Absent;
     for (slot, rules) in states.iter_mut().zip(rules) {
         above = state(rules, above);
         *slot = above;
     }
+    states
+}
+
+/// What the target has to print; `own` says whether the directories on the way to what is shown are its own.
+fn expected(states: [State; 3], own: bool) -> String {
     let mut expected = String::new();
     for (depth, dir) in DIRS.into_iter().enumerate() {
         let here = states[depth];
@@ -110,16 +122,20 @@ fn check(world: &World, rules: [Rules; 3], reverse: bool, more: &[String]) {
             expected.push_str("appended\n");
         }
         // A directory on the way is one of the private /var/tmp, above all grants; below a mask it is sealed.
-        if here == Write || (here == Absent && exists) {
+        if here == Write || (here == Absent && exists && own) {
             expected.push_str("touched\n");
         }
     }
     if !states.iter().any(|state| shows(*state)) {
         expected.clear();
     }
-    assert_eq!(done.out(), expected, "{rules:?}, states {states:?}");
-    for (dir, state) in DIRS.into_iter().zip(states) {
-        let (file, new) = (format!("o/{dir}/f"), format!("o/{dir}/new"));
+    expected
+}
+
+/// What became of the tree in `top`, which is put in order again.
+fn on_the_host(world: &World, top: &str, rules: [Rules; 3]) {
+    for (dir, state) in DIRS.into_iter().zip(states(rules)) {
+        let (file, new) = (format!("{top}/{dir}/f"), format!("{top}/{dir}/new"));
         assert_eq!(world.read(&file) != dir, state == Write, "{rules:?}: {file}");
         assert_eq!(world.has(&new), state == Write, "{rules:?}: {new}");
         if state == Write {
@@ -147,6 +163,38 @@ fn two_depths_with_ties() {
     for a in TIES {
         for b in TIES {
             check(&world, [a, b, ""], true, &[]);
+        }
+    }
+}
+
+/// A tree for each mix, and all of them in one container: an engine takes too long to start one for each.
+#[test]
+fn all_mixes_at_once_in_a_container() {
+    let single = ONE.iter().flat_map(|a| ONE.iter().flat_map(move |b| ONE.iter().map(move |c| [*a, *b, *c])));
+    let ties = TIES.iter().flat_map(|a| TIES.iter().map(move |b| [*a, *b, ""]));
+    let mixes: Vec<[Rules; 3]> = single.chain(ties).collect();
+    for (user, place) in Place::both() {
+        let world = &place.world;
+        let mut options = Vec::new();
+        for (number, mix) in mixes.iter().enumerate() {
+            for (rules, dir) in mix.iter().zip(DIRS) {
+                world.write(&format!("o/{number}/{dir}/f"), dir);
+                options.extend(words(rules, &world.text(&format!("o/{number}/{dir}"))));
+            }
+        }
+        world.call("chown", ["-R", &format!("{user}:{user}"), &world.text("o")]).done().code(0);
+        let each = "probe=$1; shift; for top; do echo \"= $top\"; sh -c \"$probe\" \"$top\"; done";
+        options.extend(["--", "sh", "-c", each, "_", PROBE].map(String::from));
+        options.extend((0..mixes.len()).map(|number| world.text(&format!("o/{number}"))));
+        let options: Vec<_> = options.iter().map(String::as_str).collect();
+        let out = place.run(&options).done().code(0).out();
+        let answers: Vec<_> = out.split("= /").skip(1).map(|answer| answer.split_once('\n').unwrap().1).collect();
+        assert_eq!(answers.len(), mixes.len());
+        for ((number, mix), answer) in mixes.iter().enumerate().zip(answers) {
+            let states = states(*mix);
+            // They are root's, who has made them there.
+            assert_eq!(answer, expected(states, user == 0), "{user}: {mix:?}, states {states:?}");
+            on_the_host(world, &format!("o/{number}"), *mix);
         }
     }
 }

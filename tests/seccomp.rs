@@ -325,7 +325,7 @@ fn root_leaves_no_setuid_file_on_the_host() {
 }
 
 /// Machine code that asks for the process number: i386 by `int 0x80`, and x32.
-const FOREIGN: &str = r#"
+pub const FOREIGN: &str = r#"
 import ctypes, errno, mmap, os, sys
 def run(code):
     memory = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)

@@ -341,7 +341,7 @@ fn script_gives_it_a_terminal() {
 }
 
 /// Tries to type `x` and a newline for the user, in every way.
-const INJECT: &str = r#"
+pub const INJECT: &str = r#"
 import ctypes, errno, os, platform
 libc = ctypes.CDLL(None, use_errno=True)
 libc.syscall.restype = ctypes.c_long
