@@ -8,7 +8,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::Place;
-use crate::harness::{Running, eventually, processes, processes_with};
+use crate::harness::{Running, eventually, processes, processes_with, program};
 
 /// `script` runs in the place, and has said so in a file.
 fn started(place: &Place, options: &[&str], script: &str) -> Running {
@@ -169,6 +169,33 @@ fn nothing_is_left_whenever_it_is_killed() {
             assert!(eventually(|| place.left().is_empty()), "round {round}: {:?}", place.left());
             assert!(eventually(|| processes_with(&marker).is_empty()), "round {round}");
         }
+    }
+}
+
+/// Asked to end at any moment of a start, without much grace: what the engine has begun by then goes as well.
+#[test]
+fn nothing_is_left_whenever_it_is_asked_to_end() {
+    for (user, place) in Place::both() {
+        let marker = format!("{}.25", 6_000_000 + u64::from(std::process::id()) + u64::from(user));
+        let mounts = || place.call(&["sh", "-c", "wc -l </proc/self/mountinfo; ls /run/user"]).done().code(0).out();
+        place.run(&["true"]).done().is(0, "", "");
+        let before = mounts();
+        for moment in (0..12).map(|step| step * 50) {
+            let running = place.run(&["--kill-after", "10ms", "--", "sleep", &marker]).spawn();
+            // What is sent before is for the shell.
+            let own = || fs::read_link(format!("/proc/{}/exe", running.pid())).is_ok_and(|exe| exe == program());
+            assert!(eventually(own), "sandbox-run");
+            std::thread::sleep(Duration::from_millis(moment));
+            running.signal(Signal::SIGTERM);
+            let done = running.done();
+            // Of the signal itself, before it has begun.
+            let ended = [Some(143), Some(137)].contains(&done.code) || done.signal == Some(15);
+            assert!(ended, "{moment}: {:?} {:?} {}", done.code, done.signal, done.stderr);
+            assert_eq!(place.left(), [""; 0], "{user}: {moment}");
+            assert!(eventually(|| processes_with(&marker).is_empty()), "{user}: {moment}");
+        }
+        assert_eq!(mounts(), before, "{user}: mounts are left");
+        place.run(&["true"]).done().is(0, "", "");
     }
 }
 
