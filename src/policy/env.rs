@@ -213,12 +213,17 @@ fn parse_word(word: &[u8]) -> std::result::Result<EnvRule, Fault> {
     checked_name(word).map(EnvRule::Pass)
 }
 
+/// A name as this system compares it.
+fn as_compared(name: &str) -> Cow<'_, str> {
+    if cfg!(windows) { name.to_ascii_uppercase().into() } else { name.into() }
+}
+
 fn checked_name(name: &[u8]) -> std::result::Result<EnvName, Fault> {
     if name.is_empty() {
         return Err(Fault::Empty);
     }
     let text = std::str::from_utf8(name).ok().filter(|_| is_name(name)).ok_or(Fault::Shape)?;
-    if text.starts_with(INTERNAL_PREFIX) {
+    if as_compared(text).starts_with(INTERNAL_PREFIX) {
         return Err(Fault::Internal);
     }
     Ok(EnvName(text.to_owned()))
@@ -230,7 +235,8 @@ fn checked_prefix(word: &[u8]) -> std::result::Result<String, Fault> {
         return Err(Fault::Wildcard);
     }
     let text = std::str::from_utf8(prefix).ok().filter(|_| is_name(prefix)).ok_or(Fault::Shape)?;
-    if text.starts_with(INTERNAL_PREFIX) || INTERNAL_PREFIX.starts_with(text) {
+    let compared = as_compared(text);
+    if compared.starts_with(INTERNAL_PREFIX) || INTERNAL_PREFIX.starts_with(&*compared) {
         return Err(Fault::InternalWildcard);
     }
     Ok(text.to_owned())
@@ -349,6 +355,7 @@ mod tests {
             assert!(fault(word).contains("internal"), "{word}");
         }
         assert!(EnvName::parse("SANDBOX_RUN_X").is_err());
+        assert_eq!(EnvName::parse("Sandbox_Run_X").is_err(), cfg!(windows), "another name, but on Windows");
         assert_eq!(rule("SANDBOX_RUN"), EnvRule::Pass(EnvName("SANDBOX_RUN".into())));
         assert_eq!(rule("SANDBOXES_*"), EnvRule::PassPrefix("SANDBOXES_".into()));
     }

@@ -1,6 +1,6 @@
 //! What a job object does not enforce is refused, unless it is accepted by name.
 
-use crate::harness::{GAPS, World};
+use crate::harness::{GAPS, World, helper, said};
 
 #[test]
 fn the_default_policy_is_refused() {
@@ -99,4 +99,34 @@ fn a_check_tells_the_truth() {
         [strength("environment"), strength("processes"), strength("memory")],
         ["enforced", "partial", "partial"]
     );
+}
+
+#[test]
+fn a_missing_directory_is_made_only_when_asked() {
+    let world = World::new();
+    let run = |options: &[&str]| world.quiet([options, &["cmd", "/c", "exit 0"]].concat()).done();
+    run(&["-w", "out\\deep"]).refused(125, &["out\\deep", "no such directory"]);
+    assert_eq!(run(&["--write-try", "out\\deep"]).code, 0);
+    assert!(!world.has("out"));
+    run(&["--create-missing", "-w", "out\\deep"]).is(0, "", "");
+    assert!(world.has("out\\deep"));
+}
+
+#[test]
+fn the_dry_run_is_what_runs() {
+    let world = World::new();
+    std::fs::create_dir(world.path("d")).expect("directory");
+    let words = [&["-C", "d", "--no-default-env", "-e", "A=1", "--"].map(str::to_owned)[..], &helper("place")].concat();
+    let dry = world.quiet([&["--dry-run=json".to_owned()], &words[..]].concat()).done();
+    assert_eq!((dry.code, &*dry.stderr), (0, ""));
+    let plan: serde_json::Value = serde_json::from_str(&dry.stdout).expect("JSON");
+    let done = world.quiet(&words).done();
+    assert_eq!(done.code, 0, "{}", done.stderr);
+    let [place, names] = said(&done.stdout).try_into().expect("two lines");
+    assert_eq!(plan["workdir"], place, "{plan:#}");
+    assert_eq!(plan["environment"]["set"], serde_json::json!(["A"]));
+    // Wine adds some of its own, and so does the system.
+    let added = |name: &&str| name.starts_with("WINE") || ["SystemDrive", "SystemRoot"].contains(name);
+    let names: Vec<_> = names.split(' ').filter(|name| !added(name)).collect();
+    assert_eq!(names, ["A"], "{plan:#}");
 }

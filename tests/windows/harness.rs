@@ -84,9 +84,20 @@ pub struct Call {
 }
 
 impl Call {
-    pub fn env(mut self, name: &str, value: &str) -> Self {
+    pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
         self.command.env(name, value);
         self
+    }
+
+    /// Removes every variable of the caller.
+    pub fn env_clear(mut self) -> Self {
+        self.command.env_clear();
+        self
+    }
+
+    /// The command, for a test that has its own ideas about the streams.
+    pub fn command(self) -> Command {
+        self.command
     }
 
     pub fn stdin(mut self, bytes: &str) -> Self {

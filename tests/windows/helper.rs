@@ -3,6 +3,7 @@
 #![allow(unsafe_code)]
 
 use std::io::Write;
+use std::os::windows::ffi::OsStrExt;
 use std::os::windows::io::FromRawHandle;
 use std::os::windows::process::CommandExt;
 use std::path::Path;
@@ -27,6 +28,41 @@ fn act() {
             for word in words {
                 println!("\nhelper: {word:?}");
             }
+        }
+        // How many words there are, and how long they are together.
+        "count" => println!("\nhelper: {} {}", words.len(), words.iter().map(String::len).sum::<usize>()),
+        // The units of each variable that is named, or that it is not there.
+        "variables" => {
+            for name in words {
+                println!(
+                    "\nhelper: {:x?}",
+                    std::env::var_os(name).map(|value| value.encode_wide().collect::<Vec<_>>())
+                );
+            }
+        }
+        // All names, as spelt.
+        "names" => {
+            for (name, _) in std::env::vars_os() {
+                println!("\nhelper: {}", name.display());
+            }
+        }
+        // Where it is and what it has.
+        "place" => {
+            println!("\nhelper: {}", std::env::current_dir().expect("a directory").display());
+            let names: Vec<_> = std::env::vars_os().map(|(name, _)| name.display().to_string()).collect();
+            println!("\nhelper: {}", names.join(" "));
+        }
+        // Writes until nobody takes it any more, at most a gigabyte.
+        "flood" => {
+            let lines = vec![b'x'; 1 << 16];
+            let mut stdout = std::io::stdout().lock();
+            let taken = (0..1 << 14).all(|_| stdout.write_all(&lines).and_then(|()| stdout.flush()).is_ok());
+            process::exit(if taken { 0 } else { 9 });
+        }
+        // Takes all that comes, to its end.
+        "drain" => {
+            let count = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink()).expect("input");
+            println!("\nhelper: {count}");
         }
         // Leaves a process behind that makes a file later, and ends when that process has begun.
         "leave" | "leave-and-wait" => {

@@ -15,3 +15,4 @@ mod helper;
 mod limits;
 mod processes;
 mod result;
+mod streams;
