@@ -1,6 +1,7 @@
 //! What a plan comes to as the command line of `docker` and `podman`: text, so that no engine is needed here.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -220,6 +221,8 @@ fn an_engine_that_starts_nothing_is_no_success() {
         for name in ["podman", "docker"] {
             world.script(&format!("fake/{name}"), script);
         }
+        // Only there, where nobody else has a say, is the directory of a run.
+        fs::set_permissions(world.path("home"), fs::Permissions::from_mode(0o700)).unwrap();
         for engine in ["podman", "docker", "container", "container,podman"] {
             let run =
                 call(&world, engine, &["-w", ".", "--", "touch", "ran"]).env("XDG_RUNTIME_DIR", world.path("home"));
@@ -236,6 +239,8 @@ fn an_engine_that_starts_nothing_is_no_success() {
 fn hanging(script: &str) -> (World, String) {
     let nap = nap();
     let world = World::new();
+    // Where the directory of the run is then.
+    fs::set_permissions(world.path("home"), fs::Permissions::from_mode(0o700)).unwrap();
     for name in ["docker", "podman"] {
         let all = script.replace("NAP", &nap);
         world.script(&format!("fake/{name}"), &format!("#!/bin/sh\nexec 2>/dev/null\n{all}"));
@@ -256,6 +261,7 @@ fn one_that_hangs_is_ended_with_all_it_started_when_the_caller_ends() {
             .env("XDG_RUNTIME_DIR", world.path("home"))
             .spawn();
         assert!(eventually(|| processes_with(&nap).len() == 2), "control");
+        assert_eq!(fs::read_dir(world.path("home")).unwrap().count(), 1, "control: the directory of the run");
         running.signal(Signal::SIGTERM);
         let done = running.done().code(143).stdout("");
         assert!(done.took < Duration::from_secs(20), "{:?}", done.took);
@@ -273,6 +279,7 @@ fn one_that_hangs_is_ended_with_all_it_started() {
         let words = ["-w", ".", "--", "touch", "ran"];
         let running = call(&world, engine, &words).env("XDG_RUNTIME_DIR", world.path("home")).spawn();
         assert!(eventually(|| processes_with(&nap).len() == 2), "control");
+        assert_eq!(fs::read_dir(world.path("home")).unwrap().count(), 1, "control: the directory of the run");
         (world, nap, running)
     };
     for (world, nap, running) in ["podman", "docker"].map(begin) {
