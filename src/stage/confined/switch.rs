@@ -203,8 +203,7 @@ impl Switch {
                     break;
                 }
             };
-            let Some(index) = self.making.iter().position(|making| making.from == from) else { continue };
-            let Making { socket, family, call, .. } = self.making.swap_remove(index);
+            let Some(Making { socket, family, call, .. }) = matching(&mut self.making, &stream, from) else { continue };
             if let Some(call) = call {
                 // It is connected; the kernel wants to be asked once more to say so.
                 let made = self.begin(&socket, family).map_err(|errno| errno as i32);
@@ -235,6 +234,15 @@ impl Switch {
             }
         }
     }
+}
+
+/// Takes out the connection in the making of which `stream`, which comes from there, is the other end.
+///
+/// Somebody else's may come from the same place if it has ended by then, with what it said still to be read.
+fn matching(making: &mut Vec<Making>, stream: &TcpStream, from: SocketAddr) -> Option<Making> {
+    let index = making.iter().position(|making| making.from == from)?;
+    // That place was free again before the target's own socket got it.
+    stream.peer_addr().is_ok().then(|| making.swap_remove(index))
 }
 
 /// Where a socket of the network comes from, by the address that the other end sees.
@@ -270,5 +278,50 @@ fn read(memory: &Memory, address: u64, length: u64) -> Result<(AddressFamily, So
         }
         libc::AF_INET | libc::AF_INET6 => Err(libc::EINVAL),
         _ => Err(libc::EACCES),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+
+    use nix::sys::socket::{SockFlag, bind, setsockopt, socket};
+
+    use super::*;
+
+    /// A connection from a port, which is one that was free if that is 0, and that port.
+    fn from(port: u16, to: SocketAddr) -> (TcpStream, SocketAddr) {
+        let made = socket(AddressFamily::Inet, SockType::Stream, SockFlag::empty(), None).unwrap();
+        setsockopt(&made, sockopt::ReuseAddr, &true).unwrap();
+        bind(made.as_raw_fd(), &SockaddrIn::new(127, 0, 0, 1, port)).unwrap();
+        let SocketAddr::V4(to) = to else { panic!("{to}") };
+        connect(made.as_raw_fd(), &SockaddrIn::from(to)).unwrap();
+        let stream = TcpStream::from(made);
+        let name = stream.local_addr().unwrap();
+        (stream, name)
+    }
+
+    #[test]
+    fn what_ended_is_not_taken_for_what_comes_from_the_same_port_now() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let to = listener.local_addr().unwrap();
+        let (mut others, place) = from(0, to);
+        others.write_all(b"others").unwrap();
+        setsockopt(&others, sockopt::Linger, &libc::linger { l_onoff: 1, l_linger: 0 }).unwrap();
+        drop(others);
+        let (mut own, same) = from(place.port(), to);
+        assert_eq!(same, place);
+        own.write_all(b"own").unwrap();
+        let socket = OwnedFd::from(own.try_clone().unwrap());
+        let one = Making { socket, family: AddressFamily::Inet, from: same, call: None, since: Instant::now() };
+        let mut making = vec![one];
+        let (stale, at) = listener.accept().unwrap();
+        assert_eq!(at, place);
+        assert!(matching(&mut making, &stale, at).is_none() && making.len() == 1);
+        let (mut fresh, at) = listener.accept().unwrap();
+        assert!(matching(&mut making, &fresh, at).is_some() && making.is_empty());
+        let mut heard = [0; 3];
+        fresh.read_exact(&mut heard).unwrap();
+        assert_eq!(&heard, b"own");
     }
 }
