@@ -9,7 +9,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::planted::move_aside;
+use super::aside::move_aside;
 use crate::plan::Plan;
 use crate::plan::git::kept::{self, Comparison, Entries, Given, Places};
 use crate::plan::git::seen::{self, Seen};

@@ -2,6 +2,7 @@
 
 mod abandoned;
 pub mod account;
+mod aside;
 #[cfg(target_os = "linux")]
 pub mod cgroup;
 #[cfg(not(target_os = "linux"))]

@@ -8,7 +8,7 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::held::{Held, let_in};
+use super::aside::{move_aside, renamed, tell};
 use super::indexes::Indexes;
 use super::mend::is_gone;
 use super::strays;
@@ -228,27 +228,5 @@ fn conflicts(directory: &Path, held: &File) {
     if let Some(why) = rerere::refused(directory, &through(held)) {
         let text = format!("{why}, so git on the host would read or write what it should not");
         move_aside(directory, held, OsStr::new(rerere::NAME), &text);
-    }
-}
-
-/// Gives what has this name in `directory` another one, and says `why`.
-pub(super) fn move_aside(directory: &Path, held: &File, name: &OsStr, why: &str) {
-    tell(&directory.join(name), why, renamed(directory, held, name));
-}
-
-fn tell(path: &Path, why: &str, fate: io::Result<String>) {
-    match fate {
-        Ok(fate) => tracing::warn!("'{}' {why}: it is now {fate}", path.display()),
-        Err(error) => tracing::warn!("'{}' {why}, and cannot be moved aside: {}", path.display(), describe(&error)),
-    }
-}
-
-/// Says what it is now.
-fn renamed(directory: &Path, held: &File, name: &OsStr) -> io::Result<String> {
-    let file = Held::in_directory(held.try_clone()?, name);
-    match let_in(held, None, || file.rename(name)) {
-        Ok(new) => Ok(format!("'{}'", directory.join(new).display())),
-        // On a full disk.
-        Err(_) => let_in(held, None, || file.disarm(name)).map(str::to_owned),
     }
 }

@@ -189,7 +189,7 @@ enum Place {
 
 impl Place {
     fn of(argument: u64) -> Self {
-        match low(argument) {
+        match notify::low(argument) {
             libc::AT_FDCWD => Self::Workdir,
             number => Self::Descriptor(number),
         }
@@ -278,18 +278,12 @@ impl Change {
     }
 }
 
-/// The low half of a register, which is all that the kernel reads of such an argument.
-pub(super) fn low(argument: u64) -> i32 {
-    let [a, b, c, d, ..] = argument.to_le_bytes();
-    i32::from_le_bytes([a, b, c, d])
-}
-
 fn mode(argument: u64) -> Change {
-    Change::Mode(low(argument).cast_unsigned() & 0o7777)
+    Change::Mode(notify::low(argument).cast_unsigned() & 0o7777)
 }
 
 fn owner(user: u64, group: u64) -> Change {
-    let one = |argument| Some(low(argument).cast_unsigned()).filter(|number| *number != u32::MAX);
+    let one = |argument| Some(notify::low(argument).cast_unsigned()).filter(|number| *number != u32::MAX);
     Change::Owner(one(user), one(group))
 }
 
@@ -337,28 +331,28 @@ fn understand(call: &Call, memory: &Memory) -> Result<(Object, Change), Errno> {
     const NOFOLLOW: i32 = libc::AT_SYMLINK_NOFOLLOW;
     let [one, two, three, four, five, _] = call.arguments;
     let name = |address| memory.string(address, 256, libc::ERANGE);
-    let open = |number| Object::Open(Place::Descriptor(low(number)));
+    let open = |number| Object::Open(Place::Descriptor(notify::low(number)));
     let path = |from, address, flags| Object::path(memory, from, address, flags);
     let attribute = || -> Result<Change, Errno> {
         let length = usize::try_from(four).ok().filter(|length| *length <= 65536).ok_or(libc::E2BIG)?;
         let value = if length == 0 { Vec::new() } else { memory.bytes(three, length)? };
-        Ok(Change::Set { name: name(two)?, value, flags: low(five) })
+        Ok(Change::Set { name: name(two)?, value, flags: notify::low(five) })
     };
     Ok(match call.number {
         calls::SYS_chmod => (path(HERE, one, 0)?, mode(two)),
         calls::SYS_fchmod => (open(one), mode(two)),
         calls::SYS_fchmodat => (path(one, two, 0)?, mode(three)),
-        calls::SYS_fchmodat2 => (path(one, two, low(four))?, mode(three)),
+        calls::SYS_fchmodat2 => (path(one, two, notify::low(four))?, mode(three)),
         calls::SYS_chown => (path(HERE, one, 0)?, owner(two, three)),
         calls::SYS_lchown => (path(HERE, one, NOFOLLOW)?, owner(two, three)),
         calls::SYS_fchown => (open(one), owner(two, three)),
-        calls::SYS_fchownat => (path(one, two, low(five))?, owner(three, four)),
+        calls::SYS_fchownat => (path(one, two, notify::low(five))?, owner(three, four)),
         calls::SYS_utime => (path(HERE, one, 0)?, seconds(memory, two)?),
         calls::SYS_utimes => (path(HERE, one, 0)?, times(memory, two, Some(1000))?),
         // Without a path it is about the descriptor.
         calls::SYS_futimesat if two == 0 => (open(one), times(memory, three, Some(1000))?),
         calls::SYS_futimesat => (path(one, two, 0)?, times(memory, three, Some(1000))?),
-        calls::SYS_utimensat => (path(one, two, low(four))?, times(memory, three, None)?),
+        calls::SYS_utimensat => (path(one, two, notify::low(four))?, times(memory, three, None)?),
         calls::SYS_setxattr => (path(HERE, one, 0)?, attribute()?),
         calls::SYS_lsetxattr => (path(HERE, one, NOFOLLOW)?, attribute()?),
         calls::SYS_fsetxattr => (open(one), attribute()?),

@@ -107,7 +107,7 @@ impl Switch {
 
     fn serve(&mut self, asks: &Listener, call: &Call) -> Result<Option<Answer>, i32> {
         let [number, address, length, ..] = call.arguments;
-        let number = super::clerk::low(number);
+        let number = notify::low(number);
         let memory = Memory::of(call.thread).map_err(|_| libc::EACCES)?;
         let socket = notify::descriptor(call.thread, number).map_err(|error| match error.raw_os_error() {
             Some(libc::EBADF) => libc::EBADF,
@@ -125,7 +125,7 @@ impl Switch {
             // lets none be connected.
             (Some(AddressFamily::Unix), Some(_)) => Ok(Some(Answer::GoOn)),
             (Some(AddressFamily::Unix), None) => {
-                let most = Backlog::new(super::clerk::low(address).clamp(0, 4096)).map_err(|errno| errno as i32)?;
+                let most = Backlog::new(notify::low(address).clamp(0, 4096)).map_err(|errno| errno as i32)?;
                 listen(&socket, most).map_err(|errno| errno as i32)?;
                 Ok(Some(Answer::Done))
             }
@@ -261,7 +261,7 @@ fn read(memory: &Memory, address: u64, length: u64) -> Result<(AddressFamily, So
     const SHORT: usize = size_of::<libc::sockaddr_in>();
     /// Without the number of a network, as in RFC 2133.
     const LONG: usize = 24;
-    let length = usize::try_from(super::clerk::low(length)).map_err(|_| libc::EINVAL)?;
+    let length = usize::try_from(notify::low(length)).map_err(|_| libc::EINVAL)?;
     let bytes = memory.bytes(address, length.min(LONG))?;
     let family = bytes.get(..2).ok_or(libc::EINVAL)?;
     let port = |bytes: &[u8]| u16::from_be_bytes([bytes[2], bytes[3]]);

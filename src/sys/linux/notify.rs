@@ -42,6 +42,13 @@ pub struct Call {
     pub arguments: [u64; 6],
 }
 
+/// The low half of a register, which is all that the kernel reads of such an argument.
+#[must_use]
+pub fn low(argument: u64) -> i32 {
+    let [a, b, c, d, ..] = argument.to_le_bytes();
+    i32::from_le_bytes([a, b, c, d])
+}
+
 /// What becomes of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
