@@ -387,11 +387,12 @@ impl Call {
                 Ok(())
             });
         }
-        let started = {
+        // Before the program can begin to count.
+        let (started, child) = {
             let _held = STARTING.read().unwrap_or_else(PoisonError::into_inner);
-            call.command.spawn()
+            (Instant::now(), call.command.spawn())
         };
-        let mut child = started.expect("the program starts");
+        let mut child = child.expect("the program starts");
         if let Some(input) = call.input {
             let mut pipe = child.stdin.take().expect("pipe");
             // A target that does not read all of it is no fault of the test.
@@ -409,7 +410,7 @@ impl Call {
         let stdout = collect(child.stdout.take().map(|stream| Box::new(stream) as _));
         let stderr = collect(child.stderr.take().map(|stream| Box::new(stream) as _));
         drop(files);
-        Running { child, stdout, stderr, started: Instant::now() }
+        Running { child, stdout, stderr, started }
     }
 
     /// Runs it to its end.
