@@ -71,6 +71,13 @@ fn lost(world: &World, tried: &Try) -> bool {
 }
 
 fn held(tried: &Try) {
+    held_and_said(
+        tried,
+        &format!("' names '{}', which git on the host would write, read or delete: it is now '", tried.name),
+    );
+}
+
+fn held_and_said(tried: &Try, said: &str) {
     let prepared = || {
         let world = clone();
         outside(&world, &tried.before);
@@ -80,10 +87,7 @@ fn held(tried: &Try) {
     let script = evil(&world) + &tried.script.replace("TOP", &world.text("w"));
     let options = ["-w", "."].iter().chain(tried.options).copied();
     let done = with(tried.env, inside(&world, options, &script), &world).done().code(0);
-    done.stderr_has(&format!(
-        "' names '{}', which git on the host would write, read or delete: it is now '",
-        tried.name
-    ));
+    done.stderr_has(said);
     assert!(!lost(&world, tried), "{script}");
     // The control.
     let world = prepared();
@@ -256,4 +260,48 @@ fn ordinary_work_goes_on() {
     let change = "echo '#!/bin/sh' >.githooks/pre-commit; git add .githooks";
     inside(&world, ["-w", ".", "-w", ".githooks"], change).done().is(0, "", "");
     assert!(fs::exists(world.path("w/.git/index")).unwrap());
+}
+
+/// A commit of the command's own.
+const COMMIT: &str = "-c user.name=x -c user.email=x@example.org";
+
+/// What is checked out of one would come there.
+#[test]
+fn no_submodule_comes_in_the_place_of_a_directory_that_is_protected() {
+    for (at, name) in [("tools/hooks", "tools/hooks"), ("tools", "tools")] {
+        let content = if at == "tools" { "mkdir hooks; cp ../e/pre-commit hooks" } else { "cp ../e/pre-commit ." };
+        let script = format!(
+            "git init -q l; cd l; {content}; git add .; git {COMMIT} commit -qm h; C=$(git rev-parse HEAD); cd ..; mkdir .git/modules; \
+             git clone -q --bare l .git/modules/t; git config -f .git/modules/t/config core.bare false; \
+             rm -rf .git/modules/t/hooks l; printf '[submodule \"t\"]\\npath={at}\\nurl=./x\\n' >.gitmodules; \
+             git add .gitmodules; git update-index --force-remove tools/run; git update-index --add --cacheinfo 160000,$C,{at}"
+        );
+        let then = "git submodule update --init; git commit -q --allow-empty -m x";
+        held(&Try { script, then, name, ..Try::default() });
+    }
+}
+
+/// git puts it into the work tree at the next commit, without a word.
+#[test]
+fn no_stash_waits_for_a_commit_of_the_caller() {
+    let script = format!(
+        "cp .git/index i; export GIT_INDEX_FILE=i; H=$(git hash-object -w e/pre-commit); \
+         git update-index --add --cacheinfo 100755,$H,tools/hooks/pre-commit; T=$(git write-tree); unset GIT_INDEX_FILE; rm i; \
+         I=$(git {COMMIT} commit-tree -p HEAD -m i HEAD^{{tree}}); git {COMMIT} commit-tree -p HEAD -p $I -m s $T >.git/MERGE_AUTOSTASH"
+    );
+    let then = "echo b >b; git add b; git commit -qm u; git commit -q --allow-empty -m x";
+    held_and_said(&Try { script, then, ..Try::default() }, "/MERGE_AUTOSTASH' is new, so git on the host would put");
+}
+
+/// One that the caller has stays, and so do those that are added where nothing is kept.
+#[test]
+fn submodules_are_added_and_moved_on() {
+    let world = clone();
+    let sub = "git -c protocol.file.allow=always submodule --quiet";
+    outside(&world, &format!("{sub} add $PWD/../o/repo s; git commit -qm s"));
+    let script = format!(
+        "{sub} add $PWD/../o/repo t; git commit -qm t; cd s; git commit -q --allow-empty -m on; cd ..; git add s; git commit -qm on"
+    );
+    inside(&world, ["-w", ".", "-r", "../o/repo"], &script).done().code(0).stderr_lacks("sandbox-run:");
+    outside(&world, "git submodule --quiet update --init; test -z \"$(git status --porcelain)\"");
 }

@@ -13,6 +13,7 @@ use super::indexes::Indexes;
 use super::mend::is_gone;
 use super::strays;
 use crate::plan::git::family::{DEEPEST, Role};
+use crate::plan::git::seen::{STASH, stamp};
 use crate::plan::git::strays::Way;
 use crate::plan::git::{harmless, is_git_directory, rerere, way_to_data};
 use crate::plan::links::{Walk, walk};
@@ -46,6 +47,7 @@ pub fn take_away(plan: &Plan) {
         match open(directory) {
             Ok(held) => {
                 conflicts(directory, &held);
+                stash(plan, directory, &held);
                 indexes.look(directory, &held);
             }
             // What has gone has no files.
@@ -228,5 +230,14 @@ fn conflicts(directory: &Path, held: &File) {
     if let Some(why) = rerere::refused(directory, &through(held)) {
         let text = format!("{why}, so git on the host would read or write what it should not");
         move_aside(directory, held, OsStr::new(rerere::NAME), &text);
+    }
+}
+
+/// A stash that waits for a commit.
+fn stash(plan: &Plan, directory: &Path, held: &File) {
+    let now = stamp(&through(held).join(STASH));
+    if now.is_some() && now.as_ref() != plan.recognised.stashes.get(directory) {
+        let text = "is new, so git on the host would put what the command chose into the work tree at the next commit";
+        move_aside(directory, held, OsStr::new(STASH), text);
     }
 }

@@ -33,11 +33,16 @@ pub struct Entries {
 
 impl Entries {
     fn insert(&mut self, name: &[u8], mode: u32, hash: &Hash) {
-        self.all.insert(self.key.hash_one((name, mode, hash)));
+        self.all.insert(self.number(name, mode, hash));
     }
 
     fn contains(&self, name: &[u8], mode: u32, hash: &Hash) -> bool {
-        self.all.contains(&self.key.hash_one((name, mode, hash)))
+        self.all.contains(&self.number(name, mode, hash))
+    }
+
+    /// Of a submodule another commit may be wanted.
+    fn number(&self, name: &[u8], mode: u32, hash: &Hash) -> u64 {
+        self.key.hash_one((name, mode, (mode != SUBMODULE).then_some(hash)))
     }
 }
 
@@ -56,6 +61,8 @@ enum Why {
 #[derive(Debug)]
 pub struct Places {
     all: BTreeMap<PathBuf, Why>,
+    /// Work trees that were there before the run.
+    trees: BTreeSet<PathBuf>,
     /// What somebody has granted all the same.
     granted: BTreeSet<PathBuf>,
 }
@@ -84,7 +91,7 @@ impl Places {
             add(&at, Why::Tree);
         }
         let granted = rules.entries().filter(|(_, rule)| **rule == Rule::Write).map(|(at, _)| at.to_owned()).collect();
-        Self { all, granted }
+        Self { all, trees: recognised.tops.values().flatten().cloned().collect(), granted }
     }
 
     /// Those below the work tree at `top`, by their names from there.
@@ -97,6 +104,12 @@ impl Places {
             let itself = *why != Why::Hidden || fs::symlink_metadata(at).is_ok_and(|data| data.is_dir());
             let above = at.ancestors().skip(usize::from(!itself)).take_while(|above| *above != top);
             kept.at.extend(above.filter_map(name));
+            if *why != Why::Hidden {
+                // A work tree can be that of a submodule, with whatever is obeyed in there.
+                let above = at.ancestors().skip(usize::from(*why == Why::Tree));
+                let above = above.take_while(|above| *above != top && !self.trees.contains(*above));
+                kept.no_submodule.extend(above.filter_map(name));
+            }
             // No entry has a name in a git directory, before or after.
             kept.exact |= *why != Why::Hidden && name(at).is_some_and(|name| !is_refused(&name, false));
             // What is a work tree no more has files as any other directory.
@@ -117,6 +130,8 @@ impl Places {
 pub struct Kept {
     /// They and the directories above them: names that no file and no link has.
     at: HashSet<Vec<u8>>,
+    /// What is obeyed, and the directories above that and above work trees: what is checked out of a submodule would come there.
+    no_submodule: HashSet<Vec<u8>>,
     /// In which nothing is put.
     below: HashSet<Vec<u8>>,
     /// Below them, what somebody has granted.
@@ -130,9 +145,9 @@ pub struct Kept {
 impl Kept {
     /// Whether git would give one of them to an entry, or put it in there.
     fn is_about(&self, name: &[u8], mode: u32) -> bool {
-        // What is said to be a submodule gets a directory at most.
         if mode == SUBMODULE {
-            return false;
+            let above = name.iter().rposition(|byte| *byte == b'/').map(|end| &name[..end]);
+            return self.no_submodule.contains(name) || above.is_some_and(|above| self.decides(above) == Some(false));
         }
         let name = if mode == DIRECTORY { name.strip_suffix(b"/").unwrap_or(name) } else { name };
         if self.at.contains(name) {
@@ -334,7 +349,8 @@ mod tests {
         let names = |names: &[&str]| names.iter().map(|name| name.as_bytes().to_vec()).collect();
         Kept {
             at: names(&["a", "a/hooks", "sub"]),
-            below: names(&["a/hooks"]),
+            no_submodule: names(&["a", "a/hooks"]),
+            below: names(&["a/hooks", "sub"]),
             granted: names(&["a/hooks/mine"]),
             outside: None,
             exact: true,
@@ -354,6 +370,11 @@ mod tests {
             ("a/hooks/d/x", FILE),
             ("a/hooks/d/", DIRECTORY),
             ("sub", FILE),
+            ("sub/x", FILE),
+            ("sub/x", SUBMODULE),
+            ("a", SUBMODULE),
+            ("a/hooks", SUBMODULE),
+            ("a/hooks/d", SUBMODULE),
         ] {
             assert!(is_about(name, mode), "{name} {mode:o}");
         }
@@ -361,9 +382,8 @@ mod tests {
             ("a/x", FILE),
             ("a/hooks2", FILE),
             ("ab", LINK),
-            ("sub/x", FILE),
             ("sub", SUBMODULE),
-            ("a", SUBMODULE),
+            ("b", SUBMODULE),
             ("a/hooks/mine", FILE),
             ("a/hooks/mine/x", FILE),
             ("b/", DIRECTORY),
@@ -383,6 +403,11 @@ mod tests {
         assert!(refuses("a/hooks/x", LINK, &one));
         assert!(refuses("a/hooks/y", FILE, &one));
         assert!(!refuses("b", LINK, &one));
+        // What is checked out into a submodule is another matter, but not that there is one.
+        assert!(refuses("a", SUBMODULE, &one));
+        before.insert(b"a", SUBMODULE, &one);
+        let refuses = |name: &str, mode, hash| kept().refuses(name.as_bytes(), mode, hash, &before);
+        assert!(!refuses("a", SUBMODULE, &other) && refuses("a", LINK, &one));
     }
 
     #[test]

@@ -20,6 +20,9 @@ pub struct Stamp {
     changed: (i64, i64),
 }
 
+/// Names a stash that git puts into the work tree by itself at the next commit: one that `git merge --autostash` left.
+pub const STASH: &str = "MERGE_AUTOSTASH";
+
 /// Files by name: the indexes.
 pub type Seen = BTreeMap<OsString, Stamp>;
 
@@ -56,6 +59,7 @@ impl Builder<'_> {
             return;
         }
         self.recognised.seen.insert(directory.to_owned(), indexes(directory));
+        self.recognised.stashes.extend(stamp(&directory.join(STASH)).map(|stamp| (directory.to_owned(), stamp)));
         if let Some(why) = rerere::refused(directory, directory) {
             self.warnings.push(format!(
                 "'{}' {why}, so git on the host would read or write what it should not: perhaps a command left it behind in a run that \

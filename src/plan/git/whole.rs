@@ -12,7 +12,7 @@ use nix::unistd::{AccessFlags, access, geteuid};
 
 use super::super::build::Builder;
 use super::kept::{Entries, Given};
-use super::seen::Seen;
+use super::seen::{Seen, Stamp};
 use super::strays::Known;
 use super::{COMMON, REPOSITORY, is_missing, looks_like_git_directory};
 use crate::sys::acl::{self, List};
@@ -39,6 +39,8 @@ pub struct Recognised {
     pub links: BTreeMap<PathBuf, Known>,
     /// Files of git directories and of the data of worktrees that can be written.
     pub seen: BTreeMap<PathBuf, Seen>,
+    /// What [`STASH`](super::seen::STASH) was in those.
+    pub stashes: BTreeMap<PathBuf, Stamp>,
     /// What git obeys, wherever it lies: absolute, without links, perhaps missing.
     pub obeyed: BTreeSet<PathBuf>,
     /// Work trees of git directories and of the data of worktrees.
