@@ -479,9 +479,8 @@ fn a_mask_of_the_target_says_how_to_show_it() {
     world.run([&tool]).done().is(0, "ran\n", "");
 }
 
-#[test]
-fn hundreds_of_rules_at_once() {
-    let world = World::new();
+/// 150 masked files, masked directories and protected directories in `w`, each with what it holds, and the options for them.
+pub fn hundreds_of_rules(world: &World) -> Vec<String> {
     let mut words: Vec<String> = vec!["-w".into(), ".".into()];
     for number in 0..150 {
         world.write(&format!("w/m{number}"), "s3cret\n");
@@ -491,6 +490,13 @@ fn hundreds_of_rules_at_once() {
             words.extend([option.into(), format!("{name}{number}")]);
         }
     }
+    words
+}
+
+#[test]
+fn hundreds_of_rules_at_once() {
+    let world = World::new();
+    let words = hundreds_of_rules(&world);
     let script = "cat m* d*/f 2>/dev/null; cat p*/f | wc -l; for p in p*; do touch $p/x; done 2>&1 | grep -c Read-only";
     untouched(&world, world.sh(words, script)).is(0, "150\n150\n", "");
     assert!(!Path::new("/oldroot").exists());

@@ -10,15 +10,7 @@ use crate::harness::skip;
 fn hundreds_of_rules_at_once() {
     for (user, place) in Place::both() {
         let world = &place.world;
-        let mut words: Vec<String> = vec!["-w".into(), ".".into()];
-        for number in 0..150 {
-            world.write(&format!("w/m{number}"), "s3cret\n");
-            world.write(&format!("w/d{number}/f"), "s3cret\n");
-            world.write(&format!("w/p{number}/f"), "plain\n");
-            for (option, name) in [("--mask", "m"), ("--mask", "d"), ("--protect", "p")] {
-                words.extend([option.into(), format!("{name}{number}")]);
-            }
-        }
+        let words = crate::masks::hundreds_of_rules(world);
         world.call("chown", ["-R", &format!("{user}:{user}"), &world.text("w")]).done().code(0);
         // What the engine keeps in HOME itself is there before.
         place.run(&["true"]).done().is(0, "", "");
