@@ -74,6 +74,14 @@ pub fn told(hosts: &[&str]) -> String {
 }
 
 #[test]
+fn a_credential_that_cannot_be_one_is_refused_and_not_quoted() {
+    let world = World::new();
+    let credential = |spec: &str| world.run(["--credential", spec, "true"]).env("TOKEN", "x").done();
+    credential("type=https_bearer,host=127.0.0.1,env=TOKEN").refused(125, &["has an address as 'host'"]);
+    credential("s3cret").refused(125, &["no KEY=VALUE"]).stderr_lacks("s3cret");
+}
+
+#[test]
 fn what_is_allowed_is_reached_and_what_is_not_names_its_rule() {
     let (world, server) = (World::new(), Server::start());
     let url = format!("http://127.0.0.1:{}/a?q=s3cret", server.port);

@@ -254,9 +254,9 @@ fn host_rule(text: &OsStr) -> Result<Rule, String> {
 }
 
 fn credential(text: &OsStr) -> Result<Spec, String> {
-    let quoted = quote(text);
-    let text = text.to_str().ok_or_else(|| format!("{quoted} is not UTF-8"))?;
-    Spec::parse(text).map_err(|reason| format!("{quoted} {reason}"))
+    // Never quoted: it may be the secret itself, typed in the wrong place.
+    let text = text.to_str().ok_or("the value is not UTF-8")?;
+    Spec::parse(text).map_err(|reason| format!("the value {reason}"))
 }
 
 fn port(text: &OsStr) -> Result<u16, String> {

@@ -29,7 +29,7 @@ use crate::backend::bwrap::Features;
 use crate::error::{Error, Kind, Result};
 use crate::host::Host;
 use crate::policy::fs::DEFAULT_TMP_SIZE;
-use crate::policy::{Network, NewSession, Origin, Policy, Protection};
+use crate::policy::{Network, NewSession, Policy, Protection};
 use crate::sys;
 
 /// So many masks, pins and protects are left to the launcher program: below that they cost less than one more mount namespace.
@@ -132,12 +132,6 @@ pub fn resolve(
     }
     let mut way_out = way_out::find(policy, host, backend, &mut lost)?;
     notes.extend(way_out.as_ref().map(WayOut::note));
-    if way_out.is_some()
-        && policy.network == Network::Host
-        && let Some(Origin::Flag(flag)) = policy.origins.get("allow_network")
-    {
-        warnings.push(format!("{flag} host is without effect: nothing is reached but by the proxy"));
-    }
     bounds::refuse(policy, backend)?;
     let asked = reach::Asked { policy, host, streams: &streams };
     let reach = (backend == Backend::Landlock).then(|| reach::find(&view, &asked, &mut lost)).transpose()?;
