@@ -22,7 +22,7 @@ use super::outcome::{Refusal, Used};
 use super::way_out::{self, Wanted};
 use super::{inside, left, trial};
 use crate::sys;
-use crate::sys::process::{Change, Moment, changed_child, ended_child, own_time, soft_cpu_limit};
+use crate::sys::process::{Change, Moment, changed_child, changed_child_seen, own_time, soft_cpu_limit};
 use crate::sys::signals::{Arrivals, Signals};
 
 /// The status of a stage that could not do its work; nobody takes it for the target's, since a report goes before it.
@@ -476,8 +476,7 @@ impl Watch<'_> {
     /// Takes in every child that changed its state; the target's end is returned.
     fn reap(&mut self) -> Result<Option<Report>, Failure> {
         loop {
-            self.look_at_time();
-            let (pid, change) = match changed_child() {
+            let (pid, change) = match changed_child_seen(|child| self.look_at_time(child)) {
                 Ok(Some(changed)) => changed,
                 Ok(None) => return Ok(None),
                 Err(Errno::EINTR) => continue,
@@ -501,15 +500,14 @@ impl Watch<'_> {
         }
     }
 
-    /// Tells when a process that has ended, the target or one that it left to us, had used up its processor time: it may have
+    /// Tells when `child`, which has ended, the target or one that it left to us, had used up its processor time: it may have
     /// caught the signal that says so.
-    fn look_at_time(&mut self) {
-        let Some(limit) = self.cpu_time else { return };
-        let Some((child, used)) = ended_child().and_then(|child| Some((child, own_time(child)?))) else { return };
-        // The kernel measures for the limit by its ticks, which may be a tenth ahead of what was really used. It leaves a trace
+    fn look_at_time(&mut self, child: Pid) {
+        let (Some(limit), Some(used)) = (self.cpu_time, own_time(child)) else { return };
+        // The kernel measures for the limit by its ticks, which may be well ahead of what was really used. It leaves a trace
         // where it has sent the signal; a process can leave the same, so the time has to be plausible.
         let told = soft_cpu_limit(child).is_some_and(|soft| soft > limit);
-        if used.as_secs() >= limit || told && (used * 3 / 2).as_secs() >= limit {
+        if used.as_secs() >= limit || told && (used * 2).as_secs() >= limit {
             self.cpu_time = None;
             // Without it the limit is not among those that were reached, and nothing else is different.
             let _told = self.control.report(Report::Spent, None);

@@ -240,17 +240,40 @@ pub fn changed_child_with_usage() -> nix::Result<Option<(Pid, Change, Usage)>> {
     Ok(Some((Pid::from_raw(pid), change, usage)))
 }
 
-/// A child that has ended and is not taken in yet, and is not so by this.
-#[must_use]
-pub fn ended_child() -> Option<Pid> {
+/// As [`changed_child`], where `look` sees each child that has ended while there is still something of it to be asked about.
+///
+/// A child that ends meanwhile waits for the next call, so that none is taken in unseen.
+pub fn changed_child_seen(look: impl FnOnce(Pid)) -> nix::Result<Option<(Pid, Change)>> {
+    let ended = libc::WEXITED | libc::WNOHANG;
+    let others = libc::WSTOPPED | libc::WCONTINUED | libc::WNOHANG;
+    match wait_id(None, ended | libc::WNOWAIT)? {
+        Some((pid, _)) => {
+            look(pid);
+            wait_id(Some(pid), ended)
+        }
+        None => wait_id(None, others),
+    }
+}
+
+/// What waitid says of `child`, or of any.
+fn wait_id(child: Option<Pid>, flags: libc::c_int) -> nix::Result<Option<(Pid, Change)>> {
+    let (kind, number) = child.map_or((libc::P_ALL, 0), |child| (libc::P_PID, child.as_raw().cast_unsigned()));
     // SAFETY: all-zero bytes are a valid siginfo.
     let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
-    let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
-    // SAFETY: `info` is valid for writes; with WNOHANG the call returns at once.
-    let asked = unsafe { libc::waitid(libc::P_ALL, 0, &raw mut info, flags) };
-    // SAFETY: waitid fills in this field, and leaves the zero when there is nothing to tell.
-    let pid = if asked == 0 { unsafe { info.si_pid() } } else { 0 };
-    (pid != 0).then(|| Pid::from_raw(pid))
+    // SAFETY: `info` is valid for writes.
+    nix::errno::Errno::result(unsafe { libc::waitid(kind, number, &raw mut info, flags) })?;
+    // SAFETY: waitid fills in these fields, and leaves zeros when there is nothing to tell.
+    let (pid, status) = unsafe { (info.si_pid(), info.si_status()) };
+    if pid == 0 {
+        return Ok(None);
+    }
+    let change = match info.si_code {
+        libc::CLD_EXITED => Change::Exited(status & 0xff),
+        libc::CLD_STOPPED | libc::CLD_TRAPPED => Change::Stopped,
+        libc::CLD_CONTINUED => Change::Continued,
+        _ => Change::Signaled(status),
+    };
+    Ok(Some((Pid::from_raw(pid), change)))
 }
 
 /// A point on the clock that all processes here have in common, to be sent from one to another within minutes.
@@ -292,13 +315,8 @@ impl Moment {
 /// Whether child `pid` has ended; it is not taken in.
 #[must_use]
 pub fn has_ended(pid: Pid) -> bool {
-    // SAFETY: all-zero bytes are a valid siginfo.
-    let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
     let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
-    // SAFETY: `info` is valid for writes; with WNOHANG the call returns at once.
-    let asked = unsafe { libc::waitid(libc::P_PID, pid.as_raw().cast_unsigned(), &raw mut info, flags) };
-    // SAFETY: waitid fills in this field, and leaves the zero when there is nothing to tell.
-    asked == 0 && unsafe { info.si_pid() } != 0
+    matches!(wait_id(Some(pid), flags), Ok(Some(_)))
 }
 
 /// Kills every child of this process but those in `spare` and, where it is a subreaper, their orphans after them, until
