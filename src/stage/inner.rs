@@ -504,10 +504,11 @@ impl Watch<'_> {
     /// caught the signal that says so.
     fn look_at_time(&mut self, child: Pid) {
         let (Some(limit), Some(used)) = (self.cpu_time, own_time(child)) else { return };
-        // The kernel measures for the limit by its ticks, which may be well ahead of what was really used. It leaves a trace
-        // where it has sent the signal; a process can leave the same, so the time has to be plausible.
+        // The kernel measures for the limit by its ticks, which are far ahead of what was really used where the machine is itself
+        // one of many on another. It leaves a trace where it has sent the signal; a process can leave the same, so the time has to
+        // be plausible.
         let told = soft_cpu_limit(child).is_some_and(|soft| soft > limit);
-        if used.as_secs() >= limit || told && (used * 2).as_secs() >= limit {
+        if used.as_secs() >= limit || told && (used * 4).as_secs() >= limit {
             self.cpu_time = None;
             // Without it the limit is not among those that were reached, and nothing else is different.
             let _told = self.control.report(Report::Spent, None);

@@ -28,6 +28,19 @@ fn import(place: &Place, name: &str, files: &[(&str, &str)], changes: &[&str]) {
     place.call(&["sh", "-c", &script]).done().code(0);
 }
 
+/// Whether the programs of the image need no library: Debian has such a busybox and another.
+fn is_static(place: &Place) -> bool {
+    let told = std::process::Command::new("ldd").arg(place.directory.join("podman/image/bin/busybox")).output();
+    told.is_ok_and(|told| String::from_utf8_lossy(&[told.stdout, told.stderr].concat()).contains("not a dynamic"))
+}
+
+/// What was said, without what the loader says in programs of an image that has a list of its own. Where these are static, all of
+/// it: then only ours could have read the list.
+fn without_loader(place: &Place, stderr: &str) -> String {
+    let of_image = |line: &&str| !is_static(place) && line.contains("from /etc/ld.so.preload cannot be preloaded");
+    stderr.split_inclusive('\n').filter(|line| !of_image(line)).collect()
+}
+
 const EVIL: &str = "#!/bin/sh\necho evil\n";
 
 #[test]
@@ -70,12 +83,13 @@ fn what_an_image_sets_is_not_obeyed() {
         let none = "0000000000000000";
         let look = ["Inh", "Prm", "Eff", "Bnd", "Amb"].map(|set| format!("Cap{set}:{none}\n")).concat();
         let expected = format!("{look}NoNewPrivs:1\nSeccomp:2\n{user}\n{user}\n");
-        place.run_image(NAME, &["--", "sh", "-c", LOOK]).done().is(0, &expected, "");
+        let done = place.run_image(NAME, &["--", "sh", "-c", LOOK]).done().code(0).stdout(&expected);
+        assert_eq!(without_loader(&place, &done.stderr), "");
         let script = "pwd; echo $HOME; env | grep -E '^(LD_|GLIBC|SANDBOX_RUN_STAGE)'; cat /data/file; touch /data/x || ls -A /tmp; \
             sleep 1.5; ls -A /tmp; exit 7";
         let expected = format!("{}\n{}\nof the image\n", place.world.text("w"), place.world.text("home"));
         let done = place.run_image(NAME, &["--", "sh", "-c", script]).done().code(7).stdout(&expected);
-        assert_eq!(done.stderr, "touch: /data/x: Read-only file system\n");
+        assert_eq!(without_loader(&place, &done.stderr), "touch: /data/x: Read-only file system\n");
         place.call(&["podman", "volume", "ls", "-q"]).done().is(0, "", "");
         // The way a run is ended is ours.
         let script = "trap 'exit 3' TERM; while :; do sleep 0.1; done";
@@ -136,11 +150,7 @@ fn an_image_without_libraries_or_with_others_is_enough() {
     // The program of the image may be static; nothing else there needs a library.
     let fake = "not a library\n";
     let libraries = ["lib", "lib64", "usr/lib", "lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu"];
-    let static_program = std::process::Command::new("ldd")
-        .arg(place.directory.join("podman/image/bin/busybox"))
-        .output()
-        .is_ok_and(|told| String::from_utf8_lossy(&[told.stdout, told.stderr].concat()).contains("not a dynamic"));
-    if !static_program {
+    if !is_static(&place) {
         return eprintln!("not tried: busybox of this machine needs libraries, and so the image has them");
     }
     assert!(!place.directory.join("podman/image/lib").exists(), "control: the plain image has none");
@@ -179,9 +189,11 @@ fn no_link_of_an_image_leads_ours_into_a_grant() {
         import(&place, "links-to-grants", &[&links[1..], &[("elsewhere/x", "")]].concat(), &[]);
         let script = "ls secret; cat list; exit 3";
         let options = ["-w", ".", "--mask", "secret", "--", "sh", "-c", script];
-        place.run_image("links-to-grants", &options).done().is(3, "/evil.so\n", "");
         import(&place, "whole-links", &[links[0], links[3]], &[]);
-        place.run_image("whole-links", &options).done().is(3, "/evil.so\n", "");
+        for image in ["links-to-grants", "whole-links"] {
+            let done = place.run_image(image, &options).done().code(3).stdout("/evil.so\n");
+            assert_eq!(without_loader(&place, &done.stderr), "", "{image}");
+        }
         // The list counts for programs of the image, and not for ours: each says what it cannot load.
         let loader =
             std::fs::read_dir("/usr/lib64").into_iter().chain(std::fs::read_dir("/usr/lib")).flatten().flatten();
