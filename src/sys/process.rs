@@ -241,17 +241,24 @@ pub fn changed_child_with_usage() -> nix::Result<Option<(Pid, Change, Usage)>> {
 }
 
 /// As [`changed_child`], where `look` sees each child that has ended while there is still something of it to be asked about.
-///
-/// A child that ends meanwhile waits for the next call, so that none is taken in unseen.
-pub fn changed_child_seen(look: impl FnOnce(Pid)) -> nix::Result<Option<(Pid, Change)>> {
-    let ended = libc::WEXITED | libc::WNOHANG;
-    let others = libc::WSTOPPED | libc::WCONTINUED | libc::WNOHANG;
-    match wait_id(None, ended | libc::WNOWAIT)? {
-        Some((pid, _)) => {
-            look(pid);
-            wait_id(Some(pid), ended)
+pub fn changed_child_seen(mut look: impl FnMut(Pid)) -> nix::Result<Option<(Pid, Change)>> {
+    let any = libc::WEXITED | libc::WSTOPPED | libc::WCONTINUED | libc::WNOHANG;
+    loop {
+        // One look for all kinds: asked for the other kinds only, the kernel takes a child that has ended for none (ECHILD).
+        let Some((pid, change)) = wait_id(None, any | libc::WNOWAIT)? else { return Ok(None) };
+        let kind = match change {
+            Change::Exited(_) | Change::Signaled(_) => {
+                look(pid);
+                libc::WEXITED
+            }
+            Change::Stopped => libc::WSTOPPED,
+            Change::Continued => libc::WCONTINUED,
+        };
+        match wait_id(Some(pid), kind | libc::WNOHANG) {
+            // It went on meanwhile, or has ended.
+            Ok(None) | Err(nix::errno::Errno::ECHILD) => {}
+            taken => return taken,
         }
-        None => wait_id(None, others),
     }
 }
 
