@@ -13,7 +13,7 @@ use crate::backend;
 use crate::cli::Format;
 use crate::error::Result;
 use crate::launch::{Confinement, File, Launch, Word, named};
-use crate::log::escape;
+use crate::log::{escape, json_line};
 use crate::plan::reach::Right;
 use crate::plan::{Gap, MountOp, Plan};
 use crate::policy::env::EnvRule;
@@ -203,11 +203,7 @@ pub fn render((plan, tools): &Planned, policy: &Policy, hash: String, format: Fo
         },
     };
     Ok(match format {
-        Format::Json => {
-            let mut bytes = serde_json::to_vec(&report).unwrap_or_default();
-            bytes.push(b'\n');
-            bytes
-        }
+        Format::Json => json_line(&report),
         Format::Text => report.text(&plan.limits).into_bytes(),
     })
 }

@@ -21,7 +21,7 @@ use crate::attempt::{self, Tried};
 use crate::denials::danger;
 use crate::error::{Error, Kind, Result};
 use crate::host::Host;
-use crate::log::escape;
+use crate::log::{escape, json_line};
 use crate::permissions::{permits, refusal, searchable};
 use crate::plan::links::walk;
 use crate::plan::{Plan, expand};
@@ -395,9 +395,7 @@ impl Report {
     #[must_use]
     pub fn render(&self, json: bool) -> Vec<u8> {
         if json {
-            let mut bytes = serde_json::to_vec(self).unwrap_or_default();
-            bytes.push(b'\n');
-            return bytes;
+            return json_line(self);
         }
         let mut lines = vec![format!("backend: {}", self.backend)];
         for explained in &self.paths {

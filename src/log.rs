@@ -9,8 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use serde::Serialize;
 use tracing::field::{Field, Visit};
-use tracing::{Event, Level, Subscriber};
+use tracing::{Event, Level, Metadata, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::format::Writer;
@@ -43,17 +44,21 @@ pub fn start(verbosity: Verbosity, format: LogFormat, value: Option<&std::ffi::O
         (false, 2) => LevelFilter::DEBUG,
         (false, _) => LevelFilter::TRACE,
     };
+    let shown = move |event: &Metadata<'_>| *event.level() <= level || event.target() == WANTED;
     let builder = tracing_subscriber::fmt()
         // Warnings are kept in each case.
         .with_max_level(level.max(LevelFilter::WARN))
-        .with_writer((|| Stderr).with_filter(move |event| *event.level() <= level || event.target() == WANTED))
+        .with_writer((|| Stderr).with_filter(shown))
         .with_ansi(false)
         // It would report a standard error that cannot be written to there, and panic.
         .log_internal_errors(false);
     // A second start, as tests in one process make it, keeps the first.
     let _started = match format {
         LogFormat::Text => builder.event_format(Lines).finish().with(Keep).try_init(),
-        LogFormat::Json => builder.json().flatten_event(true).with_target(false).finish().with(Keep).try_init(),
+        LogFormat::Json => {
+            let builder = builder.with_writer((|| Json(Stderr)).with_filter(shown));
+            builder.json().flatten_event(true).with_target(false).finish().with(Keep).try_init()
+        }
     };
     let counts = verbosity == Verbosity::default();
     if counts && by_variable.is_none() && value.is_some_and(|value| !value.is_empty()) {
@@ -126,6 +131,49 @@ impl io::Write for Stderr {
 
     fn flush(&mut self) -> io::Result<()> {
         io::stderr().flush()
+    }
+}
+
+/// A stream that gets whole lines of JSON, and steers nobody's terminal.
+struct Json<W>(W);
+
+impl<W: io::Write> io::Write for Json<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write_all(&unsteered(bytes))?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+/// `value` as a line of JSON that a terminal can be shown.
+#[must_use]
+pub fn json_line(value: &impl Serialize) -> Vec<u8> {
+    let mut bytes = unsteered(&serde_json::to_vec(value).unwrap_or_default()).into_owned();
+    bytes.push(b'\n');
+    bytes
+}
+
+/// JSON with the same meaning, in which what would steer a terminal is written as `\u…`. JSON asks for that only below U+0020.
+#[must_use]
+pub fn unsteered(json: &[u8]) -> Cow<'_, [u8]> {
+    let foreign = |char: char| steers(char) && char >= ' ';
+    match std::str::from_utf8(json) {
+        Ok(text) if text.contains(foreign) => {
+            let mut safe = String::with_capacity(text.len() + 16);
+            for char in text.chars() {
+                if foreign(char) {
+                    // All of them have one code unit.
+                    safe.push_str(&format!("\\u{:04x}", u32::from(char)));
+                } else {
+                    safe.push(char);
+                }
+            }
+            Cow::Owned(safe.into_bytes())
+        }
+        _ => Cow::Borrowed(json),
     }
 }
 
@@ -222,7 +270,15 @@ pub fn steers(char: char) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{escape, excerpt, readable};
+    use super::{escape, excerpt, json_line, readable};
+
+    #[test]
+    fn json_steers_no_terminal_and_means_the_same() {
+        let text = "a\u{1b}\u{7f}\u{9b}2J\u{202e}ü\n\u{2028}\"";
+        let line = String::from_utf8(json_line(&text)).unwrap();
+        assert_eq!(line, "\"a\\u001b\\u007f\\u009b2J\\u202eü\\n\\u2028\\\"\"\n");
+        assert_eq!(serde_json::from_str::<String>(&line).unwrap(), text);
+    }
 
     #[test]
     fn escapes_what_a_terminal_would_obey() {

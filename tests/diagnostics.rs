@@ -55,6 +55,37 @@ fn the_run_is_the_same_whatever_is_said() {
 }
 
 #[test]
+fn json_steers_no_terminal_either() {
+    let name = "n\u{9b}2J\u{7f}\u{202e}";
+    let world = World::new();
+    world.write(&format!("w/{name}"), "");
+    let missing = format!("missing-{name}");
+    for (options, code) in [
+        (&["--log-format", "json", "-r", &missing, "true"][..], 125),
+        (&["--dry-run=json", "--mask", name, "true"], 0),
+        (&["--json", "--explain", name], 0),
+    ] {
+        let done = world.run(options).done().code(code);
+        let said = format!("{}{}", done.out(), done.stderr);
+        assert!(!said.contains(['\u{9b}', '\u{7f}', '\u{202e}']), "{said:?}");
+        let meant: serde_json::Value = serde_json::from_str(said.lines().next().expect("a line")).expect("JSON");
+        let mut all = Vec::new();
+        texts(&meant, &mut all);
+        assert!(all.iter().any(|text| text.contains(name)), "{options:?}: {meant}");
+    }
+}
+
+/// Every text in `value`.
+fn texts(value: &serde_json::Value, all: &mut Vec<String>) {
+    match value {
+        serde_json::Value::String(text) => all.push(text.clone()),
+        serde_json::Value::Array(values) => values.iter().for_each(|value| texts(value, all)),
+        serde_json::Value::Object(fields) => fields.values().for_each(|value| texts(value, all)),
+        _ => {}
+    }
+}
+
+#[test]
 fn warnings_can_be_silenced_and_errors_cannot() {
     let world = World::new();
     let run = |options: &[&str], command: &[&str]| world.run([options, &["-b", "none"], command].concat()).done();

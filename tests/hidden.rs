@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::harness::{Call, Done, World, about_bwrap, has_landlock, is_root};
+use crate::harness::{Call, Done, World, about_bwrap, has_landlock, is_root, program};
 
 /// A world with a policy file outside of what the target sees, made of these lines.
 fn world(lines: &str, files: &[&str]) -> World {
@@ -123,6 +123,33 @@ fn a_deeper_grant_and_the_target_itself_are_seen() {
         .done()
         .code(0)
         .stdout(".config:\napp\n\n.config/app:\n.y\nx\nno\n");
+}
+
+#[test]
+fn a_directory_that_answers_to_its_name_and_is_in_no_list_is_hidden() {
+    if !is_root() || !std::path::Path::new("/dev/fuse").exists() {
+        return eprintln!("not tried: a file system of our own takes root and /dev/fuse");
+    }
+    let world = World::new();
+    let tree = std::env::var_os("CARGO_MANIFEST_DIR").expect("by cargo");
+    let server = std::path::Path::new(&tree).join("tests/fixtures/unlisted.py");
+    let script = "mkdir m; python3 \"$SERVER\" m; cat m/code m/.snapshot/s1/.env; ls -A m; cd m
+        for options in '' '-C / -r /' '--show-hidden all-but-secrets'; do
+            \"$SR\" -b $B $options -- sh -c \"cd '$PWD' && cat code; cat .snapshot/s1/.env .env; echo end\"
+        done
+        \"$SR\" -b $B --show-hidden .snapshot -- cat .snapshot/s1/code; cd ..; umount m";
+    for backend in ["bwrap", "namespace"] {
+        let call = world.call("unshare", ["-m", "--propagation", "private", "sh", "-c", script]);
+        let done = call.env("SERVER", &server).env("SR", program()).env("B", backend).done().code(0);
+        // The control, then three times without the secrets, then asked for by name.
+        assert_eq!(
+            done.out(),
+            "code\nold secret\n.env\ncode\ncode\nend\ncode\nend\ncode\nend\ncode\n",
+            "{}",
+            done.stderr
+        );
+        std::fs::remove_dir(world.path("w/m")).expect("mount point");
+    }
 }
 
 #[test]

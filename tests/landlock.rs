@@ -242,6 +242,18 @@ fn what_git_obeys_is_a_gap_in_a_write_grant() {
 }
 
 #[test]
+fn where_everything_is_granted_nothing_is_missed() {
+    if !has_landlock() {
+        return;
+    }
+    let world = World::new();
+    let script = "echo y >../o/f && cat ../o/f";
+    world.sh(["-b", "landlock", "-w", "."], script).done().code(2).stdout("");
+    let options = ["-b", "landlock", "-q", "-w", "/", "--allow-gap", "files-write,masks,sockets"];
+    world.sh(options, script).done().is(0, "y\n", "");
+}
+
+#[test]
 fn private_directories_are_there_and_gone_afterwards() {
     if !has_landlock() {
         return;

@@ -227,6 +227,28 @@ fn modes_that_a_killed_command_left_are_restored() {
 }
 
 #[test]
+fn modes_are_restored_after_a_session_of_its_own_as_well() {
+    let kept = "echo MODES; stty -a; read line; echo got:$line";
+    for options in usable(WRITABLE) {
+        for (more, end) in
+            [("", "kill -9 $$"), ("--timeout 0.3 --kill-after 0.1", "trap \"\" TERM; while :; do sleep 0.1; done")]
+        {
+            let world = World::new();
+            let text =
+                format!("$SR --new-session always {more} -- sh -c 'stty raw -echo <&2; echo there; {end}'; {kept}");
+            let mut terminal = script(&world, options, &text);
+            terminal.expect("there");
+            terminal.expect("MODES");
+            terminal.expect(" icanon ");
+            terminal.expect(" echo ");
+            terminal.keys("line\r");
+            terminal.expect("got:line");
+            terminal.done().0.code(0);
+        }
+    }
+}
+
+#[test]
 fn a_job_that_dies_in_the_background_leaves_the_shells_modes() {
     for options in usable(WRITABLE) {
         let world = World::new();

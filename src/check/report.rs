@@ -70,9 +70,7 @@ impl Report {
     #[must_use]
     pub fn render(&self, json: bool) -> Vec<u8> {
         if json {
-            let mut text = serde_json::to_vec(self).unwrap_or_default();
-            text.push(b'\n');
-            return text;
+            return crate::log::json_line(self);
         }
         let mut out = String::new();
         for tried in &self.backends {

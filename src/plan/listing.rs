@@ -2,7 +2,8 @@
 //!
 //! Only says no: what it does not rule out has to be looked for by its own name.
 
-use std::fs;
+use std::ffi::OsString;
+use std::fs::{self, FileType};
 use std::path::Path;
 
 /// With more names than this, single looks are cheaper.
@@ -47,6 +48,20 @@ fn list(directory: &Path) -> Option<Vec<Vec<u8>>> {
     }
     names.sort_unstable();
     Some(names)
+}
+
+/// Directories of earlier states that file systems of servers answer by name in each directory, or at their top, and leave out of lists:
+/// CephFS, NetApp and Isilon over NFS, ZFS.
+const UNLISTED: &[&str] = &[".snap", ".snapshot", ".zfs"];
+
+/// What `directory` has beside what it lists.
+pub(super) fn unlisted(directory: &Path) -> Vec<(OsString, FileType)> {
+    if lists_all(directory) {
+        return Vec::new();
+    }
+    let there =
+        |name: &&str| Some((OsString::from(name), fs::symlink_metadata(directory.join(name)).ok()?.file_type()));
+    UNLISTED.iter().filter_map(there).collect()
 }
 
 /// Whether `directory` is on a file system that is known to list all of its names.

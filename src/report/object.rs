@@ -6,13 +6,12 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use serde::Serialize;
-use serde_json::ser::{Formatter, Serializer};
 
 use super::known::{Chosen, Known};
 use crate::egress::log::Sums;
 use crate::error::Kind;
 use crate::exit::Status;
-use crate::log::steers;
+use crate::log::json_line;
 use crate::plan::Gap;
 use crate::policy::limits::Limit;
 use crate::stage::account::{End, Written};
@@ -255,11 +254,7 @@ impl Object {
 
     /// As one line, with its end.
     pub(crate) fn line(&self) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        // Neither names nor values here can fail, and a vector takes everything.
-        let _complete = self.serialize(&mut Serializer::with_formatter(&mut bytes, Tame));
-        bytes.push(b'\n');
-        bytes
+        json_line(self)
     }
 }
 
@@ -300,27 +295,6 @@ fn why_not_started(kind: Kind) -> &'static str {
 
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}
-
-/// Compact JSON that a terminal can be shown: what would steer it is written as `\u`.
-struct Tame;
-
-impl Formatter for Tame {
-    fn write_string_fragment<W: ?Sized + std::io::Write>(
-        &mut self,
-        writer: &mut W,
-        fragment: &str,
-    ) -> std::io::Result<()> {
-        let mut plain = fragment;
-        while let Some((at, char)) = plain.char_indices().find(|(_, char)| steers(*char)) {
-            writer.write_all(&plain.as_bytes()[..at])?;
-            for unit in char.encode_utf16(&mut [0; 2]) {
-                write!(writer, "\\u{unit:04x}")?;
-            }
-            plain = &plain[at + char.len_utf8()..];
-        }
-        writer.write_all(plain.as_bytes())
-    }
 }
 
 #[cfg(test)]

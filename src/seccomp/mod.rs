@@ -24,6 +24,7 @@ const ARCH: u32 = 0xC000_00B7;
 
 // Classic BPF operations, from linux/bpf_common.h.
 const LOAD: u16 = 0x20;
+const AND: u16 = 0x54;
 const JUMP: u16 = 0x05;
 const IF_EQUAL: u16 = 0x15;
 const IF_AT_LEAST: u16 = 0x35;
@@ -193,7 +194,16 @@ impl Program {
         if let Some((_, label)) = self.tests.iter().find(|(known, _)| *known == key) {
             return *label;
         }
+        let mut mask = None;
         let (argument, values, equal, different) = match test {
+            Test::Masked(argument, bits, values) => {
+                mask = Some(bits);
+                (argument, values, then, otherwise)
+            }
+            Test::MaskedNot(argument, bits, values) => {
+                mask = Some(bits);
+                (argument, values, otherwise, then)
+            }
             Test::HasAny(argument, bits) => {
                 self.compare(IF_ANY_BIT, bits, then, otherwise);
                 (argument, &[][..], then, otherwise)
@@ -227,6 +237,9 @@ impl Program {
         for value in values {
             self.compare(IF_EQUAL, *value, equal, next);
             next = self.here();
+        }
+        if let Some(bits) = mask {
+            self.step(AND, bits, 0, 0);
         }
         self.step(LOAD, ARGUMENTS + 8 * argument, 0, 0);
         self.tests.push((key, self.here()));

@@ -116,6 +116,10 @@ pub enum Test {
     IsNot(u32, &'static [u32]),
     /// It is one of those from the first to the last.
     Within(u32, u32, u32),
+    /// Of these bits it has what one of these values has.
+    Masked(u32, u32, &'static [u32]),
+    /// Of these bits it has what none of these values has.
+    MaskedNot(u32, u32, &'static [u32]),
     /// It has one of these bits.
     HasAny(u32, u32),
     /// It has none of these bits.
@@ -232,6 +236,21 @@ const VT_QUERIES: &[u32] = &[
 ];
 /// Requests that hand over a structure begin here: direction and size stand in the upper half.
 const HANDS_OVER: (u32, u32) = (0x4000_0000, 0x7FFF_FFFF);
+/// Direction of a request that hands over or asks for a structure: what has none is as old as terminals.
+const DIRECTION: u32 = 0xC000_0000;
+/// Type and number of a request, without direction and size.
+const REQUEST: u32 = 0xFFFF;
+/// The type alone.
+const REQUEST_TYPE: u32 = 0xFF00;
+/// btrfs and bcachefs: subvolumes and snapshots by name.
+const VOLUMES: &[u32] = &[0x9400, 0xBC00];
+/// What all file systems have of the first: FICLONE, FICLONERANGE, FIDEDUPERANGE.
+const CLONES: &[u32] = &[0x9409, 0x940D, 0x9436];
+/// FS_IOC_SET_ENCRYPTION_POLICY, FS_IOC_ADD_ENCRYPTION_KEY, FS_IOC_REMOVE_ENCRYPTION_KEY and the same for all users;
+/// OCFS2_IOC_REFLINK, which names both files by paths in memory.
+const ENCRYPTION: &[u32] = &[0x6613, 0x6617, 0x6618, 0x6619, 0x6F04];
+/// FAT_IOCTL_SET_ATTRIBUTES, which exfat and ntfs3 have as well.
+const FAT_IOCTL_SET_ATTRIBUTES: u32 = 0x4004_7211;
 const FS_IOC_SETFLAGS: u32 = 0x4008_6602;
 const FS_IOC_SETVERSION: u32 = 0x4008_7602;
 const EXT4_IOC_SETVERSION: u32 = 0x4008_6604;
@@ -446,12 +465,26 @@ pub const GROUPS: &[Group] = &[
         answer: Answer::Refused,
         applies: Applies::Always,
         calls: calls![
-            SYS_ioctl if "FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR, FS_IOC_SETVERSION, FS_IOC_ENABLE_VERITY":
+            SYS_ioctl if "FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR, FS_IOC_SETVERSION, FS_IOC_ENABLE_VERITY, FAT_IOCTL_SET_ATTRIBUTES":
                 Test::Within(1, HANDS_OVER.0, HANDS_OVER.1),
                 Test::Is(1, &[
-                    FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR, FS_IOC_SETVERSION, EXT4_IOC_SETVERSION, FS_IOC_ENABLE_VERITY
+                    FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR, FS_IOC_SETVERSION, EXT4_IOC_SETVERSION, FS_IOC_ENABLE_VERITY,
+                    FAT_IOCTL_SET_ATTRIBUTES
                 ]);
             SYS_file_setattr
+        ],
+    },
+    Group {
+        name: "file systems",
+        reason: "snapshots show what is masked, subvolumes are made and removed whatever Landlock and write protection of names say; keys \
+                 of encrypted directories are everybody's, and stay",
+        answer: Answer::Refused,
+        applies: Applies::Always,
+        calls: calls![
+            SYS_ioctl if "btrfs and bcachefs, but for FICLONE, FICLONERANGE, FIDEDUPERANGE":
+                Test::HasAny(1, DIRECTION), Test::Masked(1, REQUEST_TYPE, VOLUMES), Test::MaskedNot(1, REQUEST, CLONES);
+            SYS_ioctl if "FS_IOC_SET_ENCRYPTION_POLICY, FS_IOC_ADD_ENCRYPTION_KEY, FS_IOC_REMOVE_ENCRYPTION_KEY, OCFS2_IOC_REFLINK":
+                Test::HasAny(1, DIRECTION), Test::Masked(1, REQUEST, ENCRYPTION)
         ],
     },
     Group {

@@ -45,6 +45,11 @@ fn run(program: &[Instruction], arch: u32, call: u32, arguments: [u64; 6]) -> (u
                 line += 1 + step.k as usize;
                 continue;
             }
+            AND => {
+                value &= step.k;
+                line += 1;
+                continue;
+            }
             RETURN => return (step.k, steps),
             IF_EQUAL => value == step.k,
             IF_AT_LEAST => value >= step.k,
@@ -68,6 +73,8 @@ fn expected(options: Options, number: u32, arguments: [u64; 6]) -> u32 {
                 Test::Is(argument, values) => values.contains(&low(argument)),
                 Test::IsNot(argument, values) => !values.contains(&low(argument)),
                 Test::Within(argument, first, last) => (first..=last).contains(&low(argument)),
+                Test::Masked(argument, bits, values) => values.contains(&(low(argument) & bits)),
+                Test::MaskedNot(argument, bits, values) => !values.contains(&(low(argument) & bits)),
                 Test::HasAny(argument, bits) => low(argument) & bits != 0,
                 Test::HasNone(argument, bits) => low(argument) & bits == 0,
                 Test::IsPointer(argument) => arguments[argument as usize] != 0,
@@ -89,6 +96,25 @@ fn expected(options: Options, number: u32, arguments: [u64; 6]) -> u32 {
 fn the_program_says_what_the_table_says() {
     let values = [
         [0, 1, 2, 3, 10, 16, 17, 40, 0x5412, 0x541C, 0o100, 0o4755, 0o20_000_000, 0x4_0000, 0x2_0000, 0xFFFF_FFFF],
+        // Requests of file systems, beside those that all have.
+        [
+            0x5000_940E,
+            0x4004_9409,
+            0x4020_940D,
+            0xC018_9436,
+            0x9408,
+            0x5000_9417,
+            0x8048_6616,
+            0xC050_6617,
+            0xC040_6618,
+            0x800C_6613,
+            0x4010_BC10,
+            0x4018_6F04,
+            0x4004_7211,
+            0x8004_7210,
+            0x4000_BB10,
+            0x9417,
+        ],
         // Around each range of requests, with and without queries.
         [
             0x540A, 0x540C, 0x5423, 0x4AFF, 0x4B00, 0x4B3A, 0x4B44, 0x4BFF, 0x4C00, 0x55FF, 0x5600, 0x5606, 0x5700, 0,
@@ -147,14 +173,14 @@ fn the_program_is_short_and_each_way_through_it_shorter() {
         old_landlock: true,
         ..Options::default()
     });
-    assert!(program.len() < 200, "{} instructions", program.len());
+    assert!(program.len() < 220, "{} instructions", program.len());
     let steps = |number, argument| run(&program, ARCH, number, [argument; 6]).1;
     let ioctl = u32::try_from(libc::SYS_ioctl).unwrap();
     let longest = (0..600).filter(|number| *number != ioctl).map(|number| steps(number, 0)).max().unwrap();
     assert!(longest <= 18, "{longest} steps");
     // TCGETS, FIONREAD, FIONBIO, FIOCLEX: what programs call often.
     let longest = [0x5401, 0x541B, 0x5421, 0x5451].map(|request| steps(ioctl, request)).into_iter().max().unwrap();
-    assert!(longest <= 28, "{longest} steps");
+    assert!(longest <= 32, "{longest} steps");
 }
 
 #[test]

@@ -196,7 +196,7 @@ pub fn watch(plan: &Plan, host: &Host, started: Started, terminal: Option<Termin
     let account = watch.account();
     if let Some(terminal) = terminal {
         terminal.restore(matches!(outcome, Outcome::Ended(Status::Signaled(_) | Status::Limited(_))));
-        if matches!(outcome, Outcome::Ended(Status::Signaled(libc::SIGINT))) {
+        if terminal.shared && matches!(outcome, Outcome::Ended(Status::Signaled(libc::SIGINT))) {
             return (Outcome::Ended(Status::Interrupted), account);
         }
     }

@@ -10,27 +10,26 @@ use nix::unistd::{getpgrp, tcgetpgrp, tcsetpgrp};
 use crate::host::Host;
 use crate::sys;
 
-/// The terminal that the target shares with us.
+/// The terminal that the target has among its standard streams.
 #[derive(Debug)]
 pub struct Terminal {
     fd: OwnedFd,
+    /// Whether it is the terminal of the target's session as well, whose keys send it signals.
+    pub shared: bool,
     modes: Option<Termios>,
     /// Whether we were in the foreground when the run began.
     foreground: bool,
 }
 
 impl Terminal {
-    /// As it is now, before there is a target that could change it; `None` when the target gets no share in it.
+    /// As it is now, before there is a target that could change it; `None` when it gets none.
     #[must_use]
     pub fn of(host: &Host, new_session: bool) -> Option<Self> {
         let stream = host.terminals.iter().position(|terminal| *terminal)?;
-        if new_session {
-            return None;
-        }
         let fd = sys::fd::duplicate_stream(i32::try_from(stream).ok()?).ok()??;
         let modes = tcgetattr(&fd).ok();
         let foreground = tcgetpgrp(&fd).is_ok_and(|group| group == getpgrp());
-        Some(Self { fd, modes, foreground })
+        Some(Self { fd, shared: !new_session, modes, foreground })
     }
 
     /// Gives the terminal back as it was: its modes if the target had no chance to, the foreground if its group is gone.

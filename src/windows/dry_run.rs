@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::limits::Values;
 use super::plan::Plan;
 use crate::cli::Format;
-use crate::log::escape;
+use crate::log::{escape, json_line};
 use crate::plan::gap::Gap;
 
 #[derive(Serialize)]
@@ -94,11 +94,7 @@ pub fn render(plan: &Plan, hash: String, format: Format) -> Vec<u8> {
         notes: &plan.notes,
     };
     match format {
-        Format::Json => {
-            let mut text = serde_json::to_vec(&report).unwrap_or_default();
-            text.push(b'\n');
-            text
-        }
+        Format::Json => json_line(&report),
         Format::Text => text(&report),
     }
 }

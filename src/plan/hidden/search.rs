@@ -11,7 +11,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::super::{base, closed};
+use super::super::{base, closed, listing};
 use super::worktrees::{Verdict, Worktrees};
 use super::{Ground, is_dotted};
 use crate::policy::hidden::Names;
@@ -401,8 +401,15 @@ impl<'a> Search<'a> {
         if bare && place.above.is_some() && !place.git {
             self.repositories.push(place.path.clone());
         }
+        if matches!(looked, Looked::Through) {
+            for (name, kind) in listing::unlisted(&place.path) {
+                names.extend(self.what(place, &name, kind).map(|what| (name, what)));
+            }
+        }
         names.extend(etc.hashes().map(|name| (name.into(), What::Hide)));
         names.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+        // A file system may list them after all.
+        names.dedup_by(|(one, _), (other, _)| one == other);
         let mut tree = place.tree;
         if !self.names.counts_alone()
             && !self.rest

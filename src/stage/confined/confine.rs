@@ -47,7 +47,7 @@ impl Confine {
     #[allow(clippy::unnecessary_wraps, reason = "elsewhere there is none")]
     pub fn of(plan: &Plan, confinement: &launch::Confinement) -> io::Result<Self> {
         let launch::Confinement { landlock, rules, no_tcp } = confinement;
-        let closed = plan.reach.as_ref().is_some_and(|reach| !plan.rules.shows(&reach.scratch.closed()));
+        let closed = plan.reach.as_ref().is_some_and(|reach| !reach.gives(&reach.scratch.closed(), false)[0]);
         Ok(Self {
             landlock: *landlock,
             no_tcp: *no_tcp,
