@@ -262,8 +262,10 @@ fn wait_id(child: Option<Pid>, flags: libc::c_int) -> nix::Result<Option<(Pid, C
     let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
     // SAFETY: `info` is valid for writes.
     nix::errno::Errno::result(unsafe { libc::waitid(kind, number, &raw mut info, flags) })?;
-    // SAFETY: waitid fills in these fields, and leaves zeros when there is nothing to tell.
-    let (pid, status) = unsafe { (info.si_pid(), info.si_status()) };
+    // SAFETY: waitid fills in this field, and leaves a zero when there is nothing to tell.
+    let pid = unsafe { info.si_pid() };
+    // SAFETY: the same.
+    let status = unsafe { info.si_status() };
     if pid == 0 {
         return Ok(None);
     }
