@@ -15,13 +15,13 @@ use nix::sys::signal::{Signal, killpg};
 use nix::unistd::{ForkResult, Pid};
 
 pub use super::system::process::{
-    INHERITED, adopt_orphans, children, end_session, end_with_parent, groups, image, is_one_user, limit_processes,
-    own_time, soft_cpu_limit,
+    INHERITED, adopt_orphans, children, end_session, end_with_parent, groups, hide, image, is_one_user,
+    limit_processes, own_time, soft_cpu_limit,
 };
 use super::system::process::{children_of_process, kibibytes};
 #[cfg(target_os = "linux")]
 pub use super::system::process::{
-    drop_capabilities, has_capabilities, has_no_new_privs, hide, holds_capabilities, knows_children,
+    drop_capabilities, has_capabilities, has_no_new_privs, holds_capabilities, knows_children,
 };
 
 /// Runs `child` in a copy of this process and returns its number; `child` never returns here.
