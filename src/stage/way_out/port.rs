@@ -66,7 +66,7 @@ impl Port {
     }
 
     /// The same listener once more.
-    pub(super) fn listener(&self) -> io::Result<TcpListener> {
+    pub fn listener(&self) -> io::Result<TcpListener> {
         self.listener.try_clone()
     }
 }
