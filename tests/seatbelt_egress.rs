@@ -135,7 +135,7 @@ fn whoever_else_connects_is_served_nothing() {
     let last = if other.pop() == Some('0') { '1' } else { '0' };
     other.push(last);
     let users = [
-        "".to_owned(),
+        String::new(),
         format!("{name}:{other}@"),
         format!("{name}:@"),
         format!("{name}:{word}0@"),
@@ -145,8 +145,8 @@ fn whoever_else_connects_is_served_nothing() {
         for scheme in ["http", "socks5h"] {
             let proxy = format!("{scheme}://{user}127.0.0.1:{}", run.port);
             for words in [&["--fail", "--proxy", &proxy, &url][..], &["-p", "--fail", "--proxy", &proxy, &url]] {
-                let (said, served) = run.curl(words);
-                assert!(!served && !said.contains("hello"), "{proxy}: {said}");
+                let (said, success) = run.curl(words);
+                assert!(!success && !said.contains("hello"), "{proxy}: {said}");
             }
         }
         let plain = run.curl(&[
