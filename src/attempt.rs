@@ -30,6 +30,7 @@ use crate::stage::outer;
 use crate::stage::private::Private;
 use crate::stage::secrets::Secrets;
 use crate::stage::trial::{Act, Answer, Trial};
+use crate::stage::way_out::Port;
 use crate::{diagnose, engine, explain, log, sys};
 
 /// A plan with the tools it was made for.
@@ -252,6 +253,8 @@ fn attempt(
     let mut remade = 0;
     loop {
         let begun = Instant::now();
+        let port = take_port(policy, backend)?;
+        attempt.port = port.as_ref().map(Port::number);
         let (mut plan, tools) = prepare_knowing(policy, host, backend, target, attempt, known.as_ref())?;
         plan::heed()?;
         let trials = match errand {
@@ -297,7 +300,7 @@ fn attempt(
             Errand::Try { .. } => outer::Mode::Try(&trials),
         };
         let begun = Instant::now();
-        let (outcome, mut account) = outer::run(&plan, &launch, host, mode);
+        let (outcome, mut account) = outer::run(&plan, &launch, host, mode, port);
         if account.started_at.is_some() {
             created.keep();
         }
@@ -343,6 +346,14 @@ fn attempt(
             }
         }
     }
+}
+
+/// The port of this host that the proxy is to have, where it needs one: known before there is a plan.
+fn take_port(policy: &Policy, backend: Backend) -> Result<Option<Port>> {
+    Port::of(policy, backend).map_err(|error| {
+        let text = format!("cannot take a port for the proxy of --allow-host: {}", sys::process::describe(&error));
+        Error::text(Kind::Backend, text)
+    })
 }
 
 /// Whether the target says of itself that it did its work.

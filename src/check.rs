@@ -147,7 +147,7 @@ fn rehearse(host: &Host, policy: &Policy, backend: Backend, program: &mut Option
         plan.without_created();
         *program = tools.program(backend).map(|path| path.display().to_string());
         let launch = backend::launch(&plan, &tools)?;
-        match outer::run(&plan, &launch, host, outer::Mode::Rehearse).0 {
+        match outer::run(&plan, &launch, host, outer::Mode::Rehearse, None).0 {
             Outcome::Ended(Status::Done) => return Ok(()),
             Outcome::Ended(
                 Status::Exited(_) | Status::Signaled(_) | Status::Limited(_) | Status::Interrupted | Status::Failed(_),

@@ -96,6 +96,7 @@ mod result;
 mod rlimits;
 mod sbpl;
 mod seatbelt;
+mod seatbelt_egress;
 mod seatbelt_text;
 mod seccomp;
 mod second_names;

@@ -254,6 +254,7 @@ fn profiles_for_macos() {
     seatbelt("links", &["-r", "link", "--mask", "env", "true"]);
     seatbelt("host", &["-r", "/", "--show-hidden", "*", "true"]);
     seatbelt("network", &["--net", "host", "-w", ".", "true"]);
+    seatbelt("rules", &["--allow-host", "example.org", "true"]);
 }
 
 #[test]

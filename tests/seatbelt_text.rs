@@ -254,41 +254,33 @@ fn a_reader_of_scheme_takes_it() {
     }
     let mac = Mac::new();
     mac.world.dir("w/a\"b\\c");
-    let words = [
-        "-w",
-        ".",
-        "--mask",
-        "src/deep/secrets",
-        "-r",
-        "src/deep/secrets/pub",
-        "--net",
-        "host",
-        "-w",
-        "a\"b\\c",
-        "true",
-    ];
-    let text = mac.text(&words);
-    mac.world.write("shim.scm", shim());
-    mac.world.write("profile.sb", &text);
-    let load = |name: &str| format!("(load \"{}\")", mac.world.text(name));
-    let end = "(display \"THE END\")";
-    let script = mac.world.write("script.scm", [&load("shim.scm"), &*load("profile.sb"), end].concat());
-    let done = mac.world.call("tinyscheme", ["-1", script.to_str().unwrap()]).done();
-    let out = done.out();
-    assert!(out.trim_end().ends_with("THE END"), "{out}");
-    let rules = out.lines().filter(|line| line.starts_with("(allow ") || line.starts_with("(deny ")).count();
-    let forms = Profile::of(&text).unwrap().forms;
-    assert_eq!(rules, forms.len() - 1, "{out}");
-    // It writes what it read in the same way.
-    for form in &forms[1..] {
-        let Node::List(parts) = form else { panic!("{form:?}") };
-        let line = format!("({})", parts.iter().map(written).collect::<Vec<_>>().join(" "));
-        assert!(out.contains(&line), "{line}\n{out}");
+    let files = ["-w", ".", "--mask", "src/deep/secrets", "-r", "src/deep/secrets/pub", "-w", "a\"b\\c"];
+    for network in [["--net", "host"], ["--allow-host", "ok.test"]] {
+        let words = [&files[..], &network, &["true"]].concat();
+        // A port is a number where there is one.
+        let text = mac.text(&words).replace("{port}", "40001");
+        mac.world.write("shim.scm", shim());
+        mac.world.write("profile.sb", &text);
+        let load = |name: &str| format!("(load \"{}\")", mac.world.text(name));
+        let end = "(display \"THE END\")";
+        let script = mac.world.write("script.scm", [&load("shim.scm"), &*load("profile.sb"), end].concat());
+        let done = mac.world.call("tinyscheme", ["-1", script.to_str().unwrap()]).done();
+        let out = done.out();
+        assert!(out.trim_end().ends_with("THE END"), "{out}");
+        let rules = out.lines().filter(|line| line.starts_with("(allow ") || line.starts_with("(deny ")).count();
+        let forms = Profile::of(&text).unwrap().forms;
+        assert_eq!(rules, forms.len() - 1, "{out}");
+        // It writes what it read in the same way.
+        for form in &forms[1..] {
+            let Node::List(parts) = form else { panic!("{form:?}") };
+            let line = format!("({})", parts.iter().map(written).collect::<Vec<_>>().join(" "));
+            assert!(out.contains(&line), "{line}\n{out}");
+        }
+        // The control: it complains about what it does not know.
+        mac.world.write("profile.sb", "(version 1)\n(allow file-raed*)\n");
+        let out = mac.world.call("tinyscheme", ["-1", script.to_str().unwrap()]).done().out();
+        assert!(!out.contains("THE END"), "{out}");
     }
-    // The control: it complains about what it does not know.
-    mac.world.write("profile.sb", "(version 1)\n(allow file-raed*)\n");
-    let out = mac.world.call("tinyscheme", ["-1", script.to_str().unwrap()]).done().out();
-    assert!(!out.contains("THE END"), "{out}");
 }
 
 fn written(node: &Node) -> String {

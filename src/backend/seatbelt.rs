@@ -13,6 +13,7 @@ use crate::launch::{Command, Launch, Word};
 use crate::plan::Plan;
 use crate::plan::base::macos;
 use crate::plan::view::{Rule, View};
+use crate::plan::way_out::Entry;
 use crate::policy::protection::{PER_PROCESS, Strength};
 use crate::policy::{Network, Protection};
 
@@ -85,6 +86,7 @@ pub fn launch(plan: &Plan) -> Result<Launch> {
     let Plan {
         rules,
         network,
+        way_out,
         image,
         container: _,
         trace,
@@ -92,7 +94,6 @@ pub fn launch(plan: &Plan) -> Result<Launch> {
         view: _,
         covers: _,
         frozen: _,
-        way_out: _,
         host_processes: _,
         mounts: _,
         scope_sockets: _,
@@ -126,7 +127,8 @@ pub fn launch(plan: &Plan) -> Result<Launch> {
             "cannot start the sandbox: the file of sandbox-run is no longer where it was started",
         )
     })?;
-    let profile = profile(rules, *network, trace.is_some())?;
+    let entry = way_out.as_ref().map(|way| &way.entry);
+    let profile = profile(rules, *network, entry, trace.is_some())?;
     if profile.len() > MAX_PROFILE {
         let text = format!(
             "cannot write the profile of Seatbelt: it comes to {} bytes, and at most {MAX_PROFILE} are written",
@@ -142,8 +144,8 @@ pub fn launch(plan: &Plan) -> Result<Launch> {
     }))
 }
 
-/// The text for `rules`; with `logged` the system's log tells of each denial.
-fn profile(rules: &View, network: Network, logged: bool) -> Result<String> {
+/// The text for `rules`, with the one port of `entry`; with `logged` the system's log tells of each denial.
+fn profile(rules: &View, network: Network, entry: Option<&Entry>, logged: bool) -> Result<String> {
     let regions = Regions::of(rules);
     let mut profile = Profile::new();
     let silent = (!logged).then(|| Expr::form("with", [Expr::Word("no-log")]));
@@ -159,7 +161,7 @@ fn profile(rules: &View, network: Network, logged: bool) -> Result<String> {
     services::devices(&mut profile)?;
     allow_files(&mut profile, &regions)?;
     deny_files(&mut profile, &regions)?;
-    services::network(&mut profile, network)?;
+    services::network(&mut profile, network, entry)?;
     sockets(&mut profile, &regions)?;
     Ok(profile.text())
 }

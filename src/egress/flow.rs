@@ -11,6 +11,8 @@ use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, Shutdown, send, setsockopt, shutdown, sockopt};
 use nix::unistd::read;
 
+use crate::sys::channel::NO_SIGNAL;
+
 /// How much is read at once; one buffer serves all flows of a thread.
 pub const BUFFER: usize = 128 * 1024;
 
@@ -183,7 +185,7 @@ pub fn keep_near(stream: &TcpStream) {
 
 /// Writes once; `None` when there is no room.
 fn write(to: BorrowedFd, bytes: &[u8]) -> Result<Option<usize>, Lost> {
-    match send(to.as_raw_fd(), bytes, MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT) {
+    match send(to.as_raw_fd(), bytes, NO_SIGNAL | MsgFlags::MSG_DONTWAIT) {
         Ok(count) => Ok(Some(count)),
         Err(Errno::EINTR) => Ok(Some(0)),
         Err(Errno::EAGAIN) => Ok(None),

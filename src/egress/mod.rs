@@ -4,6 +4,8 @@
 //!  target --> 127.0.0.1:PORT (relay, inside) --> Unix socket --> proxy (outside) --> server
 //! ```
 //!
+//! Where the target has no network of its own, the proxy listens on a port of the host, and serves who says a word of the run.
+//!
 //! The relay carries bytes and decides nothing. The proxy is the only part outside that reads what a target wrote; it
 //! starts nothing, reads no file, and knows of the policy only the rules. Nothing here starts a process: `stage` does.
 
@@ -13,8 +15,9 @@ pub mod path;
 pub mod rules;
 #[cfg(unix)]
 pub mod source;
+pub mod token;
 
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", all(unix, feature = "proxy")))]
 pub mod flow;
 #[cfg(target_os = "linux")]
 pub mod relay;
@@ -27,12 +30,12 @@ pub mod body;
 pub mod head;
 #[cfg(feature = "proxy")]
 pub mod hello;
-#[cfg(all(target_os = "linux", feature = "intercept"))]
+#[cfg(all(unix, feature = "intercept"))]
 pub mod intercept;
 pub mod log;
-#[cfg(all(target_os = "linux", feature = "proxy"))]
+#[cfg(all(unix, feature = "proxy"))]
 pub mod proxy;
-#[cfg(all(target_os = "linux", feature = "intercept"))]
+#[cfg(all(unix, feature = "intercept"))]
 pub mod secrets;
 #[cfg(feature = "proxy")]
 pub mod socks;
@@ -44,7 +47,10 @@ pub fn raise_open_files() {
     if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE)
         && soft < hard
     {
-        // Fewer connections then, and nothing else.
-        let _raised = setrlimit(Resource::RLIMIT_NOFILE, hard.min(1 << 16), hard);
+        // Fewer connections then, and nothing else. Some systems take no more than the second, however much is allowed.
+        let _raised = [1 << 16, 10240].iter().find(|most| {
+            let wanted = hard.min(**most);
+            wanted > soft && setrlimit(Resource::RLIMIT_NOFILE, wanted, hard).is_ok()
+        });
     }
 }

@@ -28,6 +28,7 @@ use super::address::Resolve;
 use super::log::NetLog;
 use super::rules::Rules;
 use super::source;
+use super::token::Token;
 use conversation::Conversation;
 use wire::{Clock, Socket};
 
@@ -56,38 +57,6 @@ impl Default for Limits {
             total: None,
             connections: 1024,
         }
-    }
-}
-
-/// What a client has to say to be served, where others than the target could reach the listener.
-#[derive(Clone)]
-pub struct Token(Vec<u8>);
-
-impl Token {
-    /// `NAME:PASSWORD`.
-    #[must_use]
-    pub fn new(text: &str) -> Self {
-        Self(text.as_bytes().to_vec())
-    }
-
-    /// Whether `said` is the same; the time that this takes says nothing about where they differ.
-    fn is(&self, said: &[u8]) -> bool {
-        let different = self.0.iter().zip(said).fold(0, |sum, (a, b)| sum | (a ^ b));
-        std::hint::black_box(different) == 0 && self.0.len() == said.len()
-    }
-
-    /// Whether a field `Proxy-Authorization` says it.
-    fn is_in(&self, field: &[u8]) -> bool {
-        use base64::Engine;
-        let Some((scheme, code)) = field.split_at_checked(6) else { return false };
-        let said = base64::engine::general_purpose::STANDARD.decode(code.trim_ascii());
-        scheme.eq_ignore_ascii_case(b"basic ") && said.is_ok_and(|said| self.is(&said))
-    }
-}
-
-impl fmt::Debug for Token {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Token")
     }
 }
 

@@ -54,11 +54,21 @@ pub struct Attempt {
     pub bare: bool,
     /// The number in the name of the run's own directory, where there is one; `None` where nothing is started.
     pub run: Option<u64>,
+    /// The port of this host that was taken for a proxy, where the target has no other; `None` where nothing is started.
+    pub port: Option<u16>,
 }
 
 impl Default for Attempt {
     fn default() -> Self {
-        Self { host_processes: false, ungrouped: false, features: Features::ALL, trace: false, bare: false, run: None }
+        Self {
+            host_processes: false,
+            ungrouped: false,
+            features: Features::ALL,
+            trace: false,
+            bare: false,
+            run: None,
+            port: None,
+        }
     }
 }
 
@@ -130,7 +140,7 @@ pub fn resolve(
     if let Some(what) = reopened(host, policy.keep_fds.keys()).filter(|_| has_view) {
         lost.push((Protection::FilesWrite, what.into()));
     }
-    let mut way_out = way_out::find(policy, host, backend, &mut lost)?;
+    let mut way_out = way_out::find(policy, host, backend, attempt.port, &mut lost)?;
     notes.extend(way_out.as_ref().map(WayOut::note));
     bounds::refuse(policy, backend)?;
     let asked = reach::Asked { policy, host, streams: &streams };
@@ -256,7 +266,8 @@ fn environment(
         keep_jobserver: policy.keep_jobserver,
         network_host: policy.network == Network::Host,
         proxy: way_out.map(|way| env::Proxy {
-            port: way.port,
+            port: way.entry.number(),
+            token: way.entry.token(),
             loopback: way.serves_loopback(),
             trust: way.trust.as_deref(),
         }),

@@ -1,4 +1,5 @@
-//! The way out of a network that is off: a port inside that leads to a proxy.
+//! The way out of a network that is off: a port that leads to a proxy, inside or, where the target has no network of its own, on this
+//! host.
 //!
 //! Looks at the socket of somebody else's proxy; everything else is a matter of the policy alone.
 
@@ -18,6 +19,7 @@ use crate::backend::Backend;
 use crate::egress::credentials::Spec;
 use crate::egress::host;
 use crate::egress::rules::{Rule, Rules};
+use crate::egress::token::Token;
 use crate::error::{Error, Kind, Result};
 use crate::host::Host;
 use crate::policy::{Credential, Egress, Origin, Policy, Protection};
@@ -30,15 +32,52 @@ pub const PORT: u16 = 3128;
 /// The longest path that a socket can be reached by.
 pub const PATH_MAX: usize = 107;
 
-/// A port inside and where it leads.
+/// A port and where it leads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WayOut {
-    /// On 127.0.0.1.
-    pub port: u16,
+    /// Where the target asks.
+    pub entry: Entry,
     /// Who is at the other end.
     pub to: To,
     /// The file inside with what the target is to trust, where connections are looked into.
     pub trust: Option<PathBuf>,
+}
+
+/// A port of 127.0.0.1.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Entry {
+    /// Nobody outside reaches it.
+    Inside(u16),
+    /// One of this host, to which everybody on it can connect: only who knows the word is served.
+    OfHost {
+        /// Taken before there is a plan; `None` where nothing is started, and what is printed has [`NO_PORT`] in its place.
+        port: Option<u16>,
+        /// What the target says, and nobody else knows.
+        token: Token,
+    },
+}
+
+/// Stands for a port that nobody has taken.
+pub const NO_PORT: &str = "{port}";
+
+impl Entry {
+    /// The number, as text.
+    #[must_use]
+    pub fn number(&self) -> String {
+        match self {
+            Self::Inside(port) | Self::OfHost { port: Some(port), .. } => port.to_string(),
+            Self::OfHost { port: None, .. } => NO_PORT.to_owned(),
+        }
+    }
+
+    /// What has to be said there first.
+    #[must_use]
+    pub fn token(&self) -> Option<&Token> {
+        match self {
+            Self::Inside(_) => None,
+            Self::OfHost { token, .. } => Some(token),
+        }
+    }
 }
 
 /// Who is at the other end of a way out.
@@ -103,7 +142,7 @@ impl WayOut {
         format!(
             "nothing is reached but by the proxy at 127.0.0.1:{}, to which HTTP_PROXY and the like lead; what ignores these \
              variables fails",
-            self.port
+            self.entry.number()
         )
     }
 
@@ -120,8 +159,15 @@ impl WayOut {
     }
 }
 
-/// The way out that `policy` asks for. Where `backend` has none, that is among what is `lost`.
-pub fn find(policy: &Policy, host: &Host, backend: Backend, lost: &mut Lost) -> Result<Option<WayOut>> {
+/// The way out that `policy` asks for. Where `backend` has none, that is among what is `lost`. `taken` is one of this host, for
+/// those under which the target has no other.
+pub fn find(
+    policy: &Policy,
+    host: &Host,
+    backend: Backend,
+    taken: Option<u16>,
+    lost: &mut Lost,
+) -> Result<Option<WayOut>> {
     let Egress { hosts, credentials, socket, port } = &policy.egress;
     let refuse = |text: &str| Err(Error::text(Kind::Policy, text));
     let way = match (hosts.is_empty(), socket, port) {
@@ -135,23 +181,35 @@ pub fn find(policy: &Policy, host: &Host, backend: Backend, lost: &mut Lost) -> 
             if rules.only_deny() {
                 return refuse("cannot let requests leave: every rule of --allow-host forbids, and none allows");
             }
-            if cfg!(not(all(target_os = "linux", feature = "proxy"))) {
+            if cfg!(not(feature = "proxy")) {
                 return refuse("cannot let requests leave (--allow-host): this build has no proxy");
             }
             let added = added(credentials, &rules)?;
-            WayOut { port: PORT, to: To::Proxy(Filter { rules, added }), trust: None }
+            WayOut { entry: entry(backend, taken)?, to: To::Proxy(Filter { rules, added }), trust: None }
         }
         (false, ..) => {
             return refuse("cannot use two proxies: --allow-host starts one, and --egress-socket names another");
         }
         (true, Some(_), None) => return refuse("cannot use the proxy of --egress-socket: --egress-port is missing"),
         (true, None, Some(_)) => return refuse("cannot listen on --egress-port: --egress-socket is missing"),
-        (true, Some(path), Some(port)) => WayOut { port: *port, to: To::Socket(socket_at(path, host)?), trust: None },
+        (true, Some(path), Some(port)) => {
+            WayOut { entry: Entry::Inside(*port), to: To::Socket(socket_at(path, host)?), trust: None }
+        }
     };
     match backend {
         Backend::Bwrap | Backend::Namespace | Backend::Container(_) => Ok(Some(way)),
         Backend::Landlock if landlock::binds_ports(landlock::version()) => Ok(Some(way)),
-        Backend::Landlock | Backend::Seatbelt | Backend::JobObject | Backend::None => {
+        Backend::Seatbelt if matches!(way.to, To::Proxy(_)) => Ok(Some(way)),
+        Backend::Seatbelt => {
+            lost.push((
+                Protection::Network,
+                "--egress-port would be a port of this host, where whoever connects would be led to the proxy of \
+                 --egress-socket: what is said there cannot show who says it"
+                    .into(),
+            ));
+            Ok(None)
+        }
+        Backend::Landlock | Backend::JobObject | Backend::None => {
             // The command would have no placeholder, and what has the secret could be anywhere.
             if let Some(Credential { spec, origin }) = credentials.first() {
                 let text = format!(
@@ -168,6 +226,18 @@ pub fn find(policy: &Policy, host: &Host, backend: Backend, lost: &mut Lost) -> 
             Ok(None)
         }
     }
+}
+
+/// Where the target asks a proxy of ours.
+fn entry(backend: Backend, port: Option<u16>) -> Result<Entry> {
+    if backend != Backend::Seatbelt {
+        return Ok(Entry::Inside(PORT));
+    }
+    let token = Token::random().map_err(|error| {
+        let text = format!("cannot let requests leave (--allow-host): {}", describe(&error));
+        Error::text(Kind::Backend, text)
+    })?;
+    Ok(Entry::OfHost { port, token })
 }
 
 /// What is added to requests: each to hosts that a rule lets them reach, and nothing in the place of something else.
@@ -223,7 +293,9 @@ pub(super) fn place_for_trust(view: &View, scratch: Option<&Scratch>) -> Result<
         return Ok(scratch.tmp().join(NAME));
     }
     let private = |place: &&Path| matches!(view.decides(place), Some((at, view::Rule::Own(_))) if at == *place);
-    let place = [Path::new("/tmp"), Path::new("/dev/shm")].into_iter().find(private);
+    // Where nothing is mounted, it is elsewhere.
+    let places = [Path::new("/tmp"), Path::new("/dev/shm")].into_iter().chain(view.own(view::Own::Shared));
+    let place = places.into_iter().find(private);
     place.map(|place| place.join(NAME)).ok_or_else(|| {
         let text =
             "cannot look into connections: /tmp and /dev/shm are the host's, and certificates need a private place";

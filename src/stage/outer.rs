@@ -30,7 +30,7 @@ use super::strace::Strace;
 use super::supervise::{self, Messages, Purpose, Started};
 use super::terminal::Terminal;
 use super::trial::Trial;
-use super::way_out::{Outside, Proxy};
+use super::way_out::{Outside, Port, Proxy};
 use super::{mend, namespace, planted, strays, traces};
 use crate::backend::container;
 use crate::egress::log::Sums;
@@ -76,9 +76,9 @@ pub struct Run<'a> {
     pub secrets: &'a Secrets,
 }
 
-/// Carries `launch` out and waits for the end.
+/// Carries `launch` out and waits for the end. `port` is what was taken of this host for it.
 #[must_use]
-pub fn run(plan: &Plan, launch: &Launch, host: &Host, mode: Mode) -> (Outcome, Account) {
+pub fn run(plan: &Plan, launch: &Launch, host: &Host, mode: Mode, port: Option<Port>) -> (Outcome, Account) {
     let terminal = Terminal::of(host, plan.new_session);
     let private = match Private::of(plan) {
         Ok(private) => private,
@@ -87,7 +87,7 @@ pub fn run(plan: &Plan, launch: &Launch, host: &Host, mode: Mode) -> (Outcome, A
             return (Outcome::NotStarted(reason), Account::default());
         }
     };
-    let (outcome, account) = match start(plan, launch, host, mode, private.as_ref()) {
+    let (outcome, account) = match start(plan, launch, host, mode, private.as_ref(), port) {
         Ok((started, left, proxy)) => {
             let mut watched = supervise::watch(plan, host, started, terminal);
             watched.1.requests = proxy.and_then(Proxy::finish);
@@ -139,6 +139,7 @@ fn start(
     host: &Host,
     mode: Mode,
     private: Option<&Private>,
+    port: Option<Port>,
 ) -> Result<(Started, Option<Listener>, Option<Proxy>), Reason> {
     let signals = Arrivals::of(WATCHED)?;
     let (outer, inner) = control::pair()?;
@@ -168,7 +169,7 @@ fn start(
     let (isolation, confine) = walls(plan, launch)?;
     let way_out = match mode {
         Mode::Run(Run { net_log, secrets, .. }) => {
-            Outside::start(plan, secrets, net_log).map_err(|error| Reason::of("start the proxy", &error))?
+            Outside::start(plan, secrets, net_log, port).map_err(|error| Reason::of("start the proxy", &error))?
         }
         Mode::Rehearse | Mode::Try(_) => None,
     };

@@ -9,33 +9,33 @@ use crate::plan::Plan;
 /// Secrets that were found.
 #[derive(Debug, Default)]
 pub struct Secrets {
-    #[cfg(all(target_os = "linux", feature = "intercept"))]
+    #[cfg(feature = "intercept")]
     found: found::Found,
 }
 
 impl Secrets {
     /// Looks up what `plan` wants to have added to requests, and refuses a run that would carry one of them inside.
-    #[cfg(all(target_os = "linux", feature = "intercept"))]
+    #[cfg(feature = "intercept")]
     pub fn find(&mut self, plan: &Plan, host: &Host) -> Result<()> {
         self.found.complete(plan, host)
     }
 
     /// No plan of this build wants any.
-    #[cfg(not(all(target_os = "linux", feature = "intercept")))]
+    #[cfg(not(feature = "intercept"))]
     #[allow(clippy::unnecessary_wraps, clippy::unused_self, reason = "the same as with the feature")]
     pub fn find(&mut self, _: &Plan, _: &Host) -> Result<()> {
         Ok(())
     }
 
     /// What the proxy needs to add them.
-    #[cfg(all(target_os = "linux", feature = "intercept"))]
+    #[cfg(feature = "intercept")]
     #[must_use]
     pub fn credentials(&self) -> Vec<crate::egress::secrets::Credential> {
         self.found.credentials.clone()
     }
 }
 
-#[cfg(all(target_os = "linux", feature = "intercept"))]
+#[cfg(feature = "intercept")]
 mod found {
     use std::fmt;
     use std::os::unix::ffi::OsStrExt;

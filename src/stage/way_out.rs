@@ -1,7 +1,10 @@
 //! The way out of a network that is off: on the host a proxy, or a socket of somebody else's; inside a port that leads there.
 //!
 //! The port is listened on before the target starts, so that nobody else is. A proxy of our own gets that very listener, which
-//! stays in the network of the sandbox, and no byte takes another way; for somebody else's a process inside carries bytes.
+//! stays in the network of the sandbox, and no byte takes another way; for somebody else's a process inside carries bytes. Where the
+//! target has no network of its own, a proxy of ours listens on a port of this host.
+
+mod port;
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -16,19 +19,22 @@ use nix::sys::socket::Backlog;
 use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 
+pub use port::Port;
+
 use super::secrets::Secrets;
 
 use crate::egress::log::Sums;
 use crate::egress::source::Source;
+use crate::egress::token::Token;
 use crate::plan::Plan;
-use crate::plan::way_out::{Filter, To};
+use crate::plan::way_out::{Entry, Filter, To};
 use crate::sys;
 
 /// What the inner stage has to do.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Wanted {
-    /// The port to listen on.
-    port: u16,
+    /// The port to listen on; none where that is done outside.
+    port: Option<u16>,
     /// Where to send the listener.
     channel: Option<RawFd>,
     /// The socket to carry bytes to.
@@ -38,9 +44,9 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    /// The port by which the target asks for it.
+    /// The port by which the target asks for it, where it is listened on inside.
     #[must_use]
-    pub fn port(&self) -> u16 {
+    pub fn port(&self) -> Option<u16> {
         self.port
     }
 
@@ -61,23 +67,35 @@ impl Wanted {
 pub struct Outside {
     /// What goes inside.
     file: OwnedFd,
-    port: u16,
+    port: Option<u16>,
     proxy: Option<Proxy>,
     trust: Option<PathBuf>,
 }
 
 impl Outside {
-    /// Starts what the plan asks for, with `secrets` for requests and lines about these to `log`.
-    pub fn start(plan: &Plan, secrets: &Secrets, log: Option<&File>) -> io::Result<Option<Self>> {
+    /// Starts what the plan asks for, with `secrets` for requests and lines about these to `log`. `held` is the port that the plan
+    /// has for it, if that is one of this host.
+    pub fn start(plan: &Plan, secrets: &Secrets, log: Option<&File>, held: Option<Port>) -> io::Result<Option<Self>> {
         let Some(way) = &plan.way_out else { return Ok(None) };
+        let (port, token) = match &way.entry {
+            Entry::Inside(port) => (Some(*port), None),
+            Entry::OfHost { port, token } => {
+                let own = held.as_ref().map(Port::number);
+                if own.is_none() || own != *port {
+                    return Err(io::Error::other("a plan with another port than the one that was taken"));
+                }
+                (None, Some(token))
+            }
+        };
         let (file, proxy) = match &way.to {
             To::Socket(path) => (hold_socket(path)?, None),
             To::Proxy(filter) => {
                 let (hearing, inside) = sys::channel::pair()?;
-                (inside, Some(Proxy::start(&Service { filter, secrets, log, trust: way.trust.is_some() }, &hearing)?))
+                let service = Service { filter, secrets, log, trust: way.trust.is_some(), token };
+                (inside, Some(Proxy::start(&service, &hearing, held)?))
             }
         };
-        Ok(Some(Self { file, port: way.port, proxy, trust: way.trust.clone() }))
+        Ok(Some(Self { file, port, proxy, trust: way.trust.clone() }))
     }
 
     /// What the inner stage is told.
@@ -107,13 +125,15 @@ fn hold_socket(_: &std::path::Path) -> io::Result<OwnedFd> {
 }
 
 /// What a proxy is to do.
-#[cfg_attr(not(all(target_os = "linux", feature = "proxy")), allow(dead_code, reason = "there is none to do it"))]
+#[cfg_attr(not(feature = "proxy"), allow(dead_code, reason = "there is none to do it"))]
 struct Service<'a> {
     filter: &'a Filter,
     secrets: &'a Secrets,
     log: Option<&'a File>,
     /// Whether somebody inside waits for certificates.
     trust: bool,
+    /// What a client has to say first, where others can come.
+    token: Option<&'a Token>,
 }
 
 /// A proxy of our own, seen from the process that started it. Ended when it is dropped.
@@ -122,24 +142,26 @@ pub struct Proxy {
     pid: Pid,
     handle: sys::pidfd::PidFd,
     control: UnixStream,
+    /// Held here as well: should the proxy end before the run, nobody else is to have it.
+    _port: Option<Port>,
 }
 
 impl Proxy {
-    #[cfg(all(target_os = "linux", feature = "proxy"))]
-    fn start(service: &Service, hearing: &OwnedFd) -> io::Result<Self> {
+    #[cfg(feature = "proxy")]
+    fn start(service: &Service, hearing: &OwnedFd, port: Option<Port>) -> io::Result<Self> {
         let (control, theirs) = UnixStream::pair()?;
         let pid = sys::process::fork(|| {
-            let _ended = process::serve(service, hearing, theirs);
+            let _ended = process::serve(service, hearing, port.as_ref(), theirs);
             sys::process::exit_now(0)
         })?;
         let handle = sys::pidfd::PidFd::open(pid.as_raw()).inspect_err(|_| {
             let _sent = nix::sys::signal::kill(pid, Signal::SIGKILL);
         })?;
-        Ok(Self { pid, handle, control })
+        Ok(Self { pid, handle, control, _port: port })
     }
 
-    #[cfg(not(all(target_os = "linux", feature = "proxy")))]
-    fn start(_: &Service, _: &OwnedFd) -> io::Result<Self> {
+    #[cfg(not(feature = "proxy"))]
+    fn start(_: &Service, _: &OwnedFd, _: Option<Port>) -> io::Result<Self> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
@@ -175,11 +197,13 @@ pub(super) const QUEUE: Backlog = Backlog::MAXALLOWABLE;
 #[cfg(not(target_os = "linux"))]
 pub(super) const QUEUE: Backlog = Backlog::MAXCONN;
 
-/// In the inner stage: listens, and lets whoever is at the other end serve. Gives the channel to a proxy of ours.
+/// In the inner stage: listens, unless somebody does outside, and lets whoever is at the other end serve. Gives the channel to a proxy
+/// of ours.
 pub fn open(wanted: &Wanted) -> io::Result<Option<OwnedFd>> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, wanted.port))?;
-    nix::sys::socket::listen(&listener, QUEUE)?;
     let adopt = |number: Option<RawFd>| number.and_then(sys::fd::adopt);
+    let Some(port) = wanted.port else { return Ok(adopt(wanted.channel)) };
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
+    nix::sys::socket::listen(&listener, QUEUE)?;
     if let Some(channel) = adopt(wanted.channel) {
         sys::channel::send(channel.as_fd(), b"l", Some(listener.as_fd()), true)?;
         return Ok(Some(channel));
@@ -234,7 +258,7 @@ fn carry(_: &Source, _: &OwnedFd) -> io::Result<()> {
 }
 
 /// What a process does first that serves the target: out of reach of its signals, with nothing open but `keep`.
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", feature = "proxy"))]
 fn alone(keep: &[RawFd]) -> io::Result<()> {
     sys::process::end_with_parent()?;
     sys::process::hide()?;
@@ -248,7 +272,7 @@ fn alone(keep: &[RawFd]) -> io::Result<()> {
     Ok(())
 }
 
-#[cfg(all(target_os = "linux", feature = "proxy"))]
+#[cfg(feature = "proxy")]
 mod process {
     use std::fs::File;
     use std::io::{self, Write};
@@ -258,20 +282,27 @@ mod process {
 
     use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-    use super::{Secrets, Service};
+    use super::{Port, Secrets, Service};
     use crate::egress::address::System;
     use crate::egress::log::NetLog;
     use crate::egress::proxy::{Inspection, Limits, Listener, Proxy, serve as serve_proxy};
     use crate::egress::rules::DEFAULT_PORTS;
-    use crate::sys::landlock::Wall;
-    use crate::{seccomp, sys};
+    use crate::sys;
 
-    /// In a process of its own: waits for the listener, serves until the run is over, and says what was counted.
-    pub(super) fn serve(service: &Service, hearing: &OwnedFd, mut control: UnixStream) -> io::Result<()> {
-        let Service { filter, secrets, log, trust } = service;
+    /// In a process of its own: waits for the listener if it is not that of `port`, serves until the run is over, and says what was
+    /// counted.
+    pub(super) fn serve(
+        service: &Service,
+        hearing: &OwnedFd,
+        port: Option<&Port>,
+        mut control: UnixStream,
+    ) -> io::Result<()> {
+        let Service { filter, secrets, log, trust, token } = service;
         let log = log.map(File::try_clone).transpose()?;
+        let own = port.map(Port::listener).transpose()?;
         let keep = [Some(hearing.as_raw_fd()), Some(control.as_raw_fd()), log.as_ref().map(AsRawFd::as_raw_fd)];
-        super::alone(&keep.into_iter().flatten().collect::<Vec<_>>())?;
+        let keep = keep.into_iter().chain([own.as_ref().map(AsRawFd::as_raw_fd)]);
+        super::alone(&keep.flatten().collect::<Vec<_>>())?;
         let (inspection, certificates) = inspection(*trust, secrets)?.unzip();
         confine()?;
         let (stop, stopped) = UnixStream::pair()?;
@@ -281,12 +312,16 @@ mod process {
             resolver: Box::new(System),
             log: NetLog::new(log),
             inspection,
-            token: None,
+            token: token.cloned(),
             web: DEFAULT_PORTS.to_vec(),
-            own: Vec::new(),
+            own: port.map(Port::address).into_iter().collect(),
             stop: stopped.into(),
         });
-        if let Some(listener) = listener(hearing, &control)? {
+        let listener = match own {
+            Some(own) => Some(Listener::Tcp(own)),
+            None => listener(hearing, &control)?,
+        };
+        if let Some(listener) = listener {
             if let Some(certificates) = certificates {
                 sys::channel::send(hearing.as_fd(), b"c", Some(certificates.as_fd()), true)?;
             }
@@ -319,13 +354,21 @@ mod process {
     }
 
     /// It reads what a target wrote: nothing on this host is to be written, started or traced for that.
+    #[cfg(target_os = "linux")]
     fn confine() -> io::Result<()> {
         nix::sys::prctl::set_no_new_privs()?;
         sys::process::drop_capabilities()?;
-        let wall = Wall { writable: &[], streams: &[], scope_sockets: true };
+        let wall = sys::landlock::Wall { writable: &[], streams: &[], scope_sockets: true };
         // A kernel without Landlock does without.
         sys::landlock::raise(&wall, sys::landlock::version()).map_err(io::Error::other)?;
-        sys::filter::load(&seccomp::program(seccomp::Options::default()))
+        sys::filter::load(&crate::seccomp::program(crate::seccomp::Options::default()))
+    }
+
+    /// Nobody has tried on a Mac what it would take to resolve names inside a profile.
+    #[cfg(not(target_os = "linux"))]
+    #[allow(clippy::unnecessary_wraps, reason = "on Linux there is something that can fail")]
+    fn confine() -> io::Result<()> {
+        Ok(())
     }
 
     /// The listener, or nothing where the run is over before there was one. Without one connections come themselves.

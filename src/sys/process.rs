@@ -15,13 +15,13 @@ use nix::sys::signal::{Signal, killpg};
 use nix::unistd::{ForkResult, Pid};
 
 pub use super::system::process::{
-    INHERITED, adopt_orphans, children, end_session, end_with_parent, groups, image, is_one_user, limit_processes,
-    own_time, soft_cpu_limit,
+    INHERITED, adopt_orphans, children, end_session, end_with_parent, groups, hide, image, is_one_user,
+    limit_processes, own_time, soft_cpu_limit,
 };
 use super::system::process::{children_of_process, kibibytes};
 #[cfg(target_os = "linux")]
 pub use super::system::process::{
-    drop_capabilities, has_capabilities, has_no_new_privs, hide, holds_capabilities, knows_children,
+    drop_capabilities, has_capabilities, has_no_new_privs, holds_capabilities, knows_children,
 };
 
 /// Runs `child` in a copy of this process and returns its number; `child` never returns here.
@@ -269,8 +269,10 @@ fn wait_id(child: Option<Pid>, flags: libc::c_int) -> nix::Result<Option<(Pid, C
     let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
     // SAFETY: `info` is valid for writes.
     nix::errno::Errno::result(unsafe { libc::waitid(kind, number, &raw mut info, flags) })?;
-    // SAFETY: waitid fills in these fields, and leaves zeros when there is nothing to tell.
-    let (pid, status) = unsafe { (info.si_pid(), info.si_status()) };
+    // SAFETY: waitid fills in this field, and leaves a zero when there is nothing to tell.
+    let pid = unsafe { info.si_pid() };
+    // SAFETY: the same.
+    let status = unsafe { info.si_status() };
     if pid == 0 {
         return Ok(None);
     }

@@ -4,6 +4,7 @@
 
 use crate::backend::sbpl::{Expr, Profile};
 use crate::error::Result;
+use crate::plan::way_out::Entry;
 use crate::policy::Network;
 
 use super::of;
@@ -95,19 +96,28 @@ pub(super) fn dyld_cache() -> Result<Expr> {
     of("regex", &format!("^{CACHES}/[^/]+/[^/]+/C/com[.]apple[.]dyld(/|$)"))
 }
 
-/// The network of the host, or nothing. By address and never as a whole: that would open every Unix socket as well.
-pub(super) fn network(profile: &mut Profile, network: Network) -> Result<()> {
+/// The network of the host, or nothing, or the port of a proxy. By address and never as a whole: that would open every Unix socket as
+/// well.
+///
+/// With a proxy neither names are looked up nor certificates judged by services of the system: these ask others, on behalf of whoever
+/// asks them and with what he says.
+pub(super) fn network(profile: &mut Profile, network: Network, entry: Option<&Entry>) -> Result<()> {
     match network {
-        Network::Off => {}
+        Network::Off => {
+            if let Some(entry) = entry {
+                profile.heading("network");
+                profile.rule(
+                    "allow",
+                    &["network-outbound"],
+                    [address("remote", &format!("localhost:{}", entry.number()))?],
+                );
+            }
+        }
         Network::Host => {
             let of_system = |name, what| Expr::form(name, [Expr::Word(what)]);
             profile.heading("network");
-            let (ip, any) = (Expr::Word("ip"), "*:*");
-            let filter = |name: &'static str| -> Result<Expr> {
-                Ok(Expr::form(name, [ip.clone(), Expr::Text(super::Text::new(any).map_err(super::unsayable)?)]))
-            };
-            profile.rule("allow", &["network-outbound"], [filter("remote")?]);
-            profile.rule("allow", &["network-bind", "network-inbound"], [filter("local")?]);
+            profile.rule("allow", &["network-outbound"], [address("remote", "*:*")?]);
+            profile.rule("allow", &["network-bind", "network-inbound"], [address("local", "*:*")?]);
             profile.rule("allow", &["mach-lookup"], all("global-name", NETWORK_SERVICES)?);
             profile.rule("allow", &["sysctl-read"], [of("sysctl-name-prefix", "net.routetable.")?]);
             let control =
@@ -117,6 +127,11 @@ pub(super) fn network(profile: &mut Profile, network: Network) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// The filter of an address, of which a profile knows two hosts: any, and this one by loopback.
+fn address(end: &'static str, text: &str) -> Result<Expr> {
+    Ok(Expr::form(end, [Expr::Word("ip"), Expr::Text(super::Text::new(text).map_err(super::unsayable)?)]))
 }
 
 fn all(filter: &'static str, names: &[&str]) -> Result<Vec<Expr>> {

@@ -327,8 +327,9 @@ pub const FIELDS: [Field; 44] = [
         about: "Requests that leave through a filtering proxy, as with --allow-host. allow_network is false then, whatever else \
             says otherwise. A rule with '!' forbids and wins; no later source takes one away again.",
         bwrap: "starts the proxy and lets it listen on a port inside.",
-        landlock: "starts the proxy and makes each connection to it in the place of the command; before ABI 4 as seatbelt.",
-        seatbelt: "refused, unless allow_gaps has network; then nothing is reached.",
+        landlock: "starts the proxy and makes each connection to it in the place of the command; before ABI 4 refused, unless \
+            allow_gaps has network; then nothing is reached.",
+        seatbelt: "starts the proxy on a port of this host, and serves who says a word that only the command has.",
         none: "refused, unless allow_gaps has network; then without effect.",
         guesses: &["allow_host", "hosts", "allowed_hosts", "allowed_domains", "egress", "egress_rules", "domains"],
     },
@@ -341,7 +342,7 @@ pub const FIELDS: [Field; 44] = [
             for them. Their source is a variable or a file, which is masked; one with 'command' can only be typed.",
         bwrap: "looks into connections to their hosts and adds them there.",
         landlock: "as bwrap; before ABI 4 refused.",
-        seatbelt: "refused.",
+        seatbelt: "as bwrap.",
         none: "refused.",
         guesses: &["credential", "secrets", "credential_proxy", "tokens"],
     },

@@ -28,6 +28,8 @@ pub(super) struct Conversation<'a, C = Socket> {
     pub(super) welcomed: bool,
     /// Whether it has begun a request of HTTP in the clear, within a tunnel.
     pub(super) clear: bool,
+    /// Whether it comes from the target. What others want is no request of the run: nobody is told, and nothing is counted.
+    pub(super) known: bool,
 }
 
 /// Whether somebody looks into a tunnel.
@@ -72,6 +74,7 @@ impl<'a> Conversation<'a> {
             begun: Instant::now(),
             welcomed: false,
             clear: false,
+            known: proxy.token.is_none(),
         }
     }
 
@@ -129,6 +132,7 @@ impl<'a> Conversation<'a> {
         {
             return Err(Refused::stranger().into());
         }
+        self.known = true;
         if head.target == Target::Tunnel {
             let (server, look) = self.open_tunnel(&head.host, head.port)?;
             let end = self.opening_end();
@@ -219,6 +223,7 @@ impl<'a> Conversation<'a> {
                     self.say(&socks::STRANGER)?;
                     return Err(Stop::Silently(Refused::stranger()));
                 }
+                self.known = true;
                 self.say(&socks::WELCOME)?;
             }
             _ => {
@@ -297,6 +302,9 @@ impl<'a, C: Wire> Conversation<'a, C> {
     }
 
     pub(super) fn tell_refused(&mut self, refused: &Refused) {
+        if !self.known {
+            return;
+        }
         self.entry.status = Some(refused.status);
         self.entry.reason = Some(refused.code.to_owned());
         if let Some(rule) = &refused.rule {

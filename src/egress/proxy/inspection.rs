@@ -185,6 +185,7 @@ mod tls {
                 begun: self.begun,
                 welcomed: true,
                 clear: false,
+                known: self.known,
             };
             let left = inner.within(server, host, port);
             let end = inner.opening_end().max(Instant::now() + std::time::Duration::from_secs(1));

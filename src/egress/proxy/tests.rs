@@ -23,6 +23,8 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use base64::Engine;
+
 use super::*;
 use crate::egress::host::HostName;
 use crate::egress::log::Sums;
@@ -139,10 +141,12 @@ impl World {
         rest(&mut stream)
     }
 
-    /// Opens a tunnel, or gives the answer that it did not open.
+    /// Opens a tunnel as whom the proxy is for, or gives the answer that it did not open.
     fn tunnel(&self, to: &str) -> Result<UnixStream, String> {
+        let code = |token: &Token| base64::engine::general_purpose::STANDARD.encode(token.in_url());
+        let token = self.proxy.token.as_ref().map(|token| format!("Proxy-Authorization: Basic {}\r\n", code(token)));
         let mut stream = self.connect();
-        write!(stream, "CONNECT {to} HTTP/1.1\r\nHost: {to}\r\n\r\n").unwrap();
+        write!(stream, "CONNECT {to} HTTP/1.1\r\nHost: {to}\r\n{}\r\n", token.unwrap_or_default()).unwrap();
         let head = head_of(&mut stream);
         if head.starts_with("HTTP/1.1 200 ") { Ok(stream) } else { Err(head + &rest(&mut stream)) }
     }

@@ -11,6 +11,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{MsgFlags, Shutdown, send, shutdown};
 
 use super::super::flow::keep_near;
+use crate::sys::channel::NO_SIGNAL;
 
 /// Something that bytes are read from and written to without waiting, and a descriptor to wait for.
 pub(super) trait Wire: Read + Write {
@@ -69,7 +70,7 @@ impl Read for Socket {
 
 impl Write for Socket {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        Ok(send(self.0.as_raw_fd(), bytes, MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT)?)
+        Ok(send(self.0.as_raw_fd(), bytes, NO_SIGNAL | MsgFlags::MSG_DONTWAIT)?)
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -3,11 +3,15 @@
 use std::ffi::OsString;
 use std::path::Path;
 
+use crate::egress::token::Token;
+
 /// A proxy on a port of 127.0.0.1.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Proxy<'a> {
     /// Its port.
-    pub port: u16,
+    pub port: String,
+    /// What has to be said there first.
+    pub token: Option<&'a Token>,
     /// Whether it is asked for addresses of the loopback interface as well; otherwise those are the sandbox's own.
     pub loopback: bool,
     /// A file with all certificates that are to be trusted.
@@ -36,10 +40,11 @@ const TRUST: &[&str] = &[
 
 /// Names and values.
 pub(super) fn variables(proxy: &Proxy) -> Vec<(&'static str, OsString)> {
-    let Proxy { port, loopback, trust } = proxy;
-    let http = format!("http://127.0.0.1:{port}");
+    let Proxy { port, token, loopback, trust } = proxy;
+    let user = token.map(|token| token.in_url() + "@").unwrap_or_default();
+    let http = format!("http://{user}127.0.0.1:{port}");
     // The one with 'h' leaves names to the proxy.
-    let socks = format!("socks5h://127.0.0.1:{port}");
+    let socks = format!("socks5h://{user}127.0.0.1:{port}");
     let own = if *loopback { "" } else { "localhost,127.0.0.1,::1" };
     let java = |scheme| format!("-D{scheme}.proxyHost=127.0.0.1 -D{scheme}.proxyPort={port}");
     let java_own = if *loopback { " -Dhttp.nonProxyHosts=" } else { "" };
@@ -54,7 +59,10 @@ pub(super) fn variables(proxy: &Proxy) -> Vec<(&'static str, OsString)> {
     ] {
         variables.extend(names.map(|name| (name, value.into())));
     }
-    variables.push(("JAVA_TOOL_OPTIONS", format!("{} {}{java_own}", java("http"), java("https")).into()));
+    // Java says aloud what it finds there, and has no option for who asks.
+    if token.is_none() {
+        variables.push(("JAVA_TOOL_OPTIONS", format!("{} {}{java_own}", java("http"), java("https")).into()));
+    }
     variables.push(("NODE_USE_ENV_PROXY", "1".into()));
     if let Some(trust) = trust {
         variables.extend(TRUST.iter().map(|name| (*name, trust.as_os_str().to_owned())));

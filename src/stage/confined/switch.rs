@@ -71,9 +71,10 @@ impl Switch {
         listen(&listener, way_out::QUEUE)?;
         listener.set_nonblocking(true)?;
         let SocketAddr::V4(real) = listener.local_addr()? else { return Err(io::ErrorKind::Unsupported.into()) };
+        let port = wanted.port().ok_or(io::ErrorKind::Unsupported)?;
         let channel = way_out::hand(wanted)?;
         let (making, made) = (Vec::new(), VecDeque::new());
-        Ok(Self { listener, real, port: wanted.port(), channel, making, made, short: false })
+        Ok(Self { listener, real, port, channel, making, made, short: false })
     }
 
     /// The other end serves.

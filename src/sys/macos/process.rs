@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use nix::errno::Errno;
-use nix::sys::resource::Resource;
+use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::{Gid, Pid, getsid};
 
@@ -96,6 +96,13 @@ pub fn end_session(leader: Pid) {
 /// Nothing ends a process with its parent: what is left when both stages are killed at once is said to outlive a run.
 pub fn end_with_parent() -> nix::Result<()> {
     Ok(())
+}
+
+/// Keeps others of this user from tracing this process and from reading its memory, and keeps that out of core files.
+pub fn hide() -> nix::Result<()> {
+    setrlimit(Resource::RLIMIT_CORE, 0, 0)?;
+    // SAFETY: the request takes no address and no data.
+    Errno::result(unsafe { libc::ptrace(libc::PT_DENY_ATTACH, 0, std::ptr::null_mut(), 0) }).map(drop)
 }
 
 /// Whether real and effective ids of this process are the same, of user and group alike.

@@ -199,6 +199,26 @@ fn a_secret_reaches_its_host_and_no_other() {
 }
 
 #[test]
+fn a_secret_is_added_for_whom_the_proxy_is_for_and_nobody_else() {
+    let authority = Authority::new();
+    let server = authority.server(&["ok.test"], hello);
+    let port = server.port;
+    let mut setup = setup(&[&format!("ok.test:{port}"), &format!("127.0.0.1:{port}")]);
+    setup.inspection = Some(inspection(&authority, &[("type=https_bearer,host=ok.test,env=T", "s3cret")]));
+    setup.token = Some(Token::new("user:pass"));
+    let world = setup.start();
+    let stranger = world.ask(format!("CONNECT ok.test:{port} HTTP/1.1\r\nHost: ok.test:{port}\r\n\r\n"));
+    assert!(stranger.starts_with("HTTP/1.1 407 "), "{stranger}");
+    assert_eq!(server.connections(), 0);
+    assert!(ask(&world, "ok.test", port, &plain("ok.test", port, "/")).unwrap().ends_with("hello"));
+    assert!(server.heard().contains("Authorization: Bearer s3cret\r\n"), "{}", server.heard());
+    // What is denied within the tunnel is the run's.
+    let trace = plain("ok.test", port, "/").replace("\r\n\r\n", "\r\nTransfer-Encoding: x\r\n\r\n");
+    assert!(ask(&world, "ok.test", port, &trace).unwrap().starts_with("HTTP/1.1 "));
+    assert_eq!((world.sums().allowed, world.sums().denied, world.lines(2).len()), (1, 1, 2));
+}
+
+#[test]
 fn clients_that_trust_nobody_are_told_of_in_the_log() {
     let authority = Authority::new();
     let server = authority.server(&["ok.test"], hello);

@@ -291,8 +291,17 @@ fn strangers_are_told_to_say_who_they_are() {
         assert!(with(wrong).starts_with("HTTP/1.1 407 "), "{wrong}");
     }
     assert_eq!(server.connections(), 0);
+    // Not even what is wrong with it is told of what strangers say.
+    assert!(world.ask("GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n").starts_with("HTTP/1.1 400 "));
+    assert_eq!((world.sums().denied, world.lines(0).len()), (0, 0));
     assert!(with("Basic dXNlcjpwYXNz").ends_with("hello"));
     assert!(!server.heard().contains("Authorization"));
+    assert_eq!((world.sums().allowed, world.lines(1).len()), (1, 1));
+    // The control: what a client is denied that has said it is told.
+    let denied =
+        get("no.test", server.port, "/").replacen("\r\n\r\n", "\r\nProxy-Authorization: basic dXNlcjpwYXNz\r\n\r\n", 1);
+    assert!(world.ask(denied).starts_with("HTTP/1.1 403 "));
+    assert_eq!((world.sums().denied, world.lines(2).len()), (1, 2));
 }
 
 #[test]

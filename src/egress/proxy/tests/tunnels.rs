@@ -115,6 +115,13 @@ fn socks_with_a_password() {
     let mut stream = world.connect();
     stream.write_all(&[5, 1, 0]).unwrap();
     assert_eq!(rest(&mut stream).as_bytes().first(), Some(&5));
+    // None of it is a request of whom the proxy is for.
+    assert_eq!((world.sums(), world.lines(0).len()), (Sums::default(), 0));
+    let mut stream = world.connect();
+    stream.write_all(b"\x05\x01\x02\x01\x04user\x04pass\x05\x01\x00\x03\x06x.test\x00\x50").unwrap();
+    stream.shutdown(Shutdown::Write).unwrap();
+    rest(&mut stream);
+    assert_eq!((world.sums().denied, world.lines(1).len()), (1, 1));
 }
 
 #[test]
