@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use crate::backend::bwrap::Features;
 use crate::backend::{self, Backend, Tools};
-use crate::denials::Summary;
+use crate::denials::{ByProxy, Summary};
 use crate::error::{Error, Kind, Result};
 use crate::exit::Status;
 use crate::host::Host;
@@ -303,7 +303,10 @@ fn attempt(
         }
         let tried = std::mem::take(&mut account.tried);
         if let Some(denials) = account.denials.take() {
-            let Summary { denials, probes } = denials.summary(&plan, policy, host, succeeded(&outcome));
+            let Summary { denials, probes } = {
+                let by_proxy = ByProxy { requests: account.requests.as_ref(), remedies: &account.remedies };
+                denials.summary(&plan, policy, host, succeeded(&outcome), &by_proxy)
+            };
             for denial in &denials {
                 log::wanted(denial);
             }

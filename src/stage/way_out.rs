@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use super::secrets::Secrets;
 
-use crate::egress::log::Sums;
+use crate::egress::log::Counted;
 use crate::egress::source::Source;
 use crate::plan::Plan;
 use crate::plan::way_out::{Filter, To};
@@ -151,7 +151,7 @@ impl Proxy {
 
     /// Lets it end, and gives what it counted.
     #[must_use]
-    pub fn finish(self) -> Option<Sums> {
+    pub fn finish(self) -> Option<Counted> {
         use std::io::Read;
         const PATIENCE: std::time::Duration = std::time::Duration::from_secs(2);
         self.control.shutdown(std::net::Shutdown::Write).ok()?;
@@ -297,7 +297,7 @@ mod process {
             // How it ended is of no use to anybody: what was counted counts.
             let _ended = served.join();
         }
-        control.write_all(&serde_json::to_vec(&proxy.log.sums())?)
+        control.write_all(&serde_json::to_vec(&proxy.log.counted())?)
     }
 
     /// What it takes to look into connections, and all that the target is to trust then, in a file that nobody can change.

@@ -299,6 +299,7 @@ impl<'a, C: Wire> Conversation<'a, C> {
     pub(super) fn tell_refused(&mut self, refused: &Refused) {
         self.entry.status = Some(refused.status);
         self.entry.reason = Some(refused.code.to_owned());
+        self.entry.remedy = Some(refused.hint.clone().unwrap_or_else(|| refused.text.clone()));
         if let Some(rule) = &refused.rule {
             self.entry.rule = Some(rule.clone());
         }

@@ -162,7 +162,7 @@ impl World {
     }
 
     fn sums(&self) -> Sums {
-        self.proxy.log.sums()
+        self.proxy.log.counted().sums
     }
 
     fn end(&mut self) {
