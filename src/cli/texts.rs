@@ -300,6 +300,16 @@ pub(super) const TEXTS: &[Text] = &[
         default: "none",
     },
     Text {
+        id: "upstream-proxy",
+        short: "Reach the servers of '--allow-host' through the http proxy at URL",
+        long: "Have the proxy of '--allow-host' connect to no server itself, but ask the proxy at URL for each connection: \
+            http://[USER@]HOST:PORT, with a port. A URL with a password is read from the caller's variable NAME ('env=NAME') or from \
+            a file ('file=PATH', which is masked inside), never from the command line. Rules are asked as always; a name that they \
+            allow goes to URL as a name, and what it leads to is not looked at. COMMAND does not reach URL itself. The caller's \
+            HTTP_PROXY is never used unless it is named here: '--upstream-proxy env=HTTP_PROXY'.",
+        default: "none",
+    },
+    Text {
         id: "egress-socket",
         short: "Lead to the proxy behind the Unix socket PATH",
         long: "Let COMMAND reach a proxy that somebody else runs and that listens on the Unix socket PATH, by the port of \

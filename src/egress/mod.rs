@@ -13,6 +13,7 @@ pub mod path;
 pub mod rules;
 #[cfg(unix)]
 pub mod source;
+pub mod upstream;
 
 #[cfg(target_os = "linux")]
 pub mod flow;

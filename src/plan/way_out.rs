@@ -20,7 +20,7 @@ use crate::egress::host;
 use crate::egress::rules::{Rule, Rules};
 use crate::error::{Error, Kind, Result};
 use crate::host::Host;
-use crate::policy::{Credential, Egress, Origin, Policy, Protection};
+use crate::policy::{Credential, Egress, Origin, Policy, Protection, Upstream};
 use crate::sys::landlock;
 use crate::sys::process::describe;
 
@@ -57,6 +57,8 @@ pub struct Filter {
     pub rules: Rules,
     /// What it adds to them.
     pub added: Vec<Added>,
+    /// The proxy through which it does.
+    pub upstream: Option<Upstream>,
 }
 
 /// A secret that is added to requests, and what the target has instead.
@@ -122,8 +124,13 @@ impl WayOut {
 
 /// The way out that `policy` asks for. Where `backend` has none, that is among what is `lost`.
 pub fn find(policy: &Policy, host: &Host, backend: Backend, lost: &mut Lost) -> Result<Option<WayOut>> {
-    let Egress { hosts, credentials, socket, port } = &policy.egress;
+    let Egress { hosts, credentials, upstream, socket, port } = &policy.egress;
     let refuse = |text: &str| Err(Error::text(Kind::Policy, text));
+    if let Some(Upstream { origin, .. }) = upstream.as_ref().filter(|_| hosts.is_empty() || socket.is_some()) {
+        let text =
+            format!("cannot use an upstream proxy ({origin}) without the proxy of --allow-host: only that asks it");
+        return refuse(&text);
+    }
     let way = match (hosts.is_empty(), socket, port) {
         (true, None, None) if credentials.is_empty() => return Ok(None),
         (true, ..) if !credentials.is_empty() => {
@@ -139,7 +146,7 @@ pub fn find(policy: &Policy, host: &Host, backend: Backend, lost: &mut Lost) -> 
                 return refuse("cannot let requests leave (--allow-host): this build has no proxy");
             }
             let added = added(credentials, &rules)?;
-            WayOut { port: PORT, to: To::Proxy(Filter { rules, added }), trust: None }
+            WayOut { port: PORT, to: To::Proxy(Filter { rules, added, upstream: upstream.clone() }), trust: None }
         }
         (false, ..) => {
             return refuse("cannot use two proxies: --allow-host starts one, and --egress-socket names another");

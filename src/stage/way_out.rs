@@ -281,6 +281,7 @@ mod process {
             resolver: Box::new(System),
             log: NetLog::new(log),
             inspection,
+            upstream: secrets.upstream().cloned(),
             token: None,
             web: DEFAULT_PORTS.to_vec(),
             own: Vec::new(),

@@ -115,6 +115,7 @@ impl World {
             resolver: Box::new(names),
             log: NetLog::new(Some(file)),
             inspection: setup.inspection,
+            upstream: None,
             token: setup.token,
             web: setup.web,
             own,
