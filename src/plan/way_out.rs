@@ -145,6 +145,13 @@ pub fn find(policy: &Policy, host: &Host, backend: Backend, lost: &mut Lost) -> 
             if cfg!(not(all(target_os = "linux", feature = "proxy"))) {
                 return refuse("cannot let requests leave (--allow-host): this build has no proxy");
             }
+            // What a name leads to is known to that one alone.
+            if upstream.is_some()
+                && let Some(rule) = rules.iter().find(|rule| rule.forbids_addresses())
+            {
+                let missing = format!("the rule '{rule}' does not hold for names: the upstream proxy resolves them");
+                lost.push((Protection::Network, missing.into()));
+            }
             let added = added(credentials, &rules)?;
             WayOut { port: PORT, to: To::Proxy(Filter { rules, added, upstream: upstream.clone() }), trust: None }
         }

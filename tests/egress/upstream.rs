@@ -185,7 +185,15 @@ fn addresses_follow_the_rules_and_names_go_there_as_names() {
     let proxy = upstream.url();
     let call = |rules: &[String], host: &str| {
         let rules: Vec<&str> = rules.iter().map(String::as_str).collect();
-        curl(&world, &["--upstream-proxy", &proxy], &rules, &[&format!("http://{}/", at(host))]).done().code(0).out()
+        curl(
+            &world,
+            &["-q", "--allow-gap", "network", "--upstream-proxy", &proxy],
+            &rules,
+            &[&format!("http://{}/", at(host))],
+        )
+        .done()
+        .code(0)
+        .out()
     };
     // An address takes a rule about addresses.
     let named = [at("ok.test")];
@@ -202,6 +210,15 @@ fn addresses_follow_the_rules_and_names_go_there_as_names() {
     assert_eq!(call(&[at("localhost"), at("127.0.0.1")], "localhost"), "hello\n");
     assert_eq!(call(&named, "ok.test"), "hello\n");
     assert_eq!(upstream.heard_now().matches("GET http://").count(), 3);
+    // A rule that forbids addresses cannot be kept for names, and is not given up in silence.
+    let options = ["-w", ".", "--upstream-proxy", &proxy, "--allow-host", "ok.test"];
+    let missing = "network (the rule '!10.0.0.0/8' does not hold for names: the upstream proxy resolves them)";
+    let rule = ["--allow-host", "!10.0.0.0/8"];
+    world.sh([&options[..], &rule].concat(), "touch started").done().refused(125, &[missing]);
+    assert!(!world.has("w/started"));
+    let done = world.sh([&options[..], &rule, &["--allow-gap", "network"]].concat(), "touch started").done().code(0);
+    done.stderr_has(&format!("not enforced, as accepted: {missing}"));
+    world.sh([&options[..], &["--allow-host", "!no.test"]].concat(), "touch started").done().is(0, "", "");
 }
 
 #[test]
