@@ -21,6 +21,7 @@ use crate::plan::{self, Check, Held, Plan, identity};
 use crate::policy::hidden::ALL_BUT_SECRETS;
 use crate::policy::{Origin, Policy, Protection};
 use crate::report::Reports;
+use crate::stage::account::Account;
 use crate::stage::cgroup::Mechanism;
 use crate::stage::control::Step;
 use crate::stage::fault::Fault;
@@ -302,18 +303,7 @@ fn attempt(
             created.keep();
         }
         let tried = std::mem::take(&mut account.tried);
-        if let Some(denials) = account.denials.take() {
-            let Summary { denials, probes } = {
-                let by_proxy = ByProxy { requests: account.requests.as_ref(), remedies: &account.remedies };
-                denials.summary(&plan, policy, host, succeeded(&outcome), &by_proxy)
-            };
-            for denial in &denials {
-                log::wanted(denial);
-            }
-            for probe in &probes {
-                tracing::info!("{probe}");
-            }
-        }
+        tell_denials(&mut account, &plan, policy, host, succeeded(&outcome));
         if let Errand::Run { reports, .. } = errand {
             reports.account(account);
         }
@@ -345,6 +335,19 @@ fn attempt(
                 }
             }
         }
+    }
+}
+
+/// Says what a trace told of, and the proxy of such a run.
+fn tell_denials(account: &mut Account, plan: &Plan, policy: &Policy, host: &Host, succeeded: bool) {
+    let Some(denials) = account.denials.take() else { return };
+    let by_proxy = ByProxy { requests: account.requests.as_ref(), remedies: &account.remedies };
+    let Summary { denials, probes } = denials.summary(plan, policy, host, succeeded, &by_proxy);
+    for denial in &denials {
+        log::wanted(denial);
+    }
+    for probe in &probes {
+        tracing::info!("{probe}");
     }
 }
 

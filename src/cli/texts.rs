@@ -301,7 +301,7 @@ pub(super) const TEXTS: &[Text] = &[
     },
     Text {
         id: "upstream-proxy",
-        short: "Reach the servers of '--allow-host' through the http proxy at URL",
+        short: "Reach servers through the http proxy at URL",
         long: "Have the proxy of '--allow-host' connect to no server itself, but ask the proxy at URL for each connection: \
             http://[USER@]HOST:PORT, with a port. A URL with a password is read from the caller's variable NAME ('env=NAME') or from \
             a file ('file=PATH', which is masked inside), never from the command line. Rules are asked as always; a name that they \

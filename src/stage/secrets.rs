@@ -18,7 +18,7 @@ use crate::policy::Upstream;
 pub struct Secrets {
     #[cfg(all(target_os = "linux", feature = "intercept"))]
     found: found::Found,
-    upstream: Option<(Upstream, Url)>,
+    upstream: Option<Box<(Upstream, Url)>>,
 }
 
 impl Secrets {
@@ -41,8 +41,8 @@ impl Secrets {
             return Ok(());
         };
         // What an earlier attempt has read is not read again.
-        let url = match self.upstream.take().filter(|(known, _)| known == wanted) {
-            Some((_, url)) => url,
+        let url = match self.upstream.take().filter(|known| known.0 == *wanted) {
+            Some(known) => known.1,
             None => read_url(wanted, plan, host)?,
         };
         let variable = plan.environment.vars.iter().find(|(_, value)| url.is_in(value.as_bytes()));
@@ -53,14 +53,14 @@ impl Secrets {
         if plan.argv.iter().any(|word| url.is_in(word.as_bytes())) {
             return Err(refuse_upstream(wanted, "an argument of the command has its password in it"));
         }
-        self.upstream = Some((wanted.clone(), url));
+        self.upstream = Some(Box::new((wanted.clone(), url)));
         Ok(())
     }
 
     /// The proxy that is asked for connections.
     #[must_use]
     pub fn upstream(&self) -> Option<&Url> {
-        self.upstream.as_ref().map(|(_, url)| url)
+        self.upstream.as_ref().map(|known| &known.1)
     }
 
     /// What the proxy needs to add them.

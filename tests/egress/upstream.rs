@@ -60,7 +60,7 @@ impl Upstream {
     }
 }
 
-fn serve(mut client: TcpStream, manner: Manner, heard: &Mutex<String>) -> Option<()> {
+fn serve(mut client: TcpStream, manner: Manner, all: &Mutex<String>) -> Option<()> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         let mut byte = [0];
@@ -68,7 +68,7 @@ fn serve(mut client: TcpStream, manner: Manner, heard: &Mutex<String>) -> Option
         head.push(byte[0]);
     }
     let head = String::from_utf8(head).unwrap();
-    heard.lock().unwrap().push_str(&head);
+    all.lock().unwrap().push_str(&head);
     let refusal = match manner {
         Manner::Wants(who) if !head.contains(&format!("\r\nProxy-Authorization: {who}\r\n")) => Some(
             "HTTP/1.1 407 Proxy Authentication Required\r\nProxy-Authenticate: Basic realm=x\r\nContent-Length: 0\r\n\r\n",
