@@ -262,7 +262,7 @@ mod process {
     use crate::egress::address::System;
     use crate::egress::log::NetLog;
     use crate::egress::proxy::{Inspection, Limits, Listener, Proxy, serve as serve_proxy};
-    use crate::egress::rules::DEFAULT_PORTS;
+    use crate::egress::rules::{DEFAULT_PORTS, Rules};
     use crate::sys::landlock::Wall;
     use crate::{seccomp, sys};
 
@@ -275,8 +275,10 @@ mod process {
         let (inspection, certificates) = inspection(*trust, secrets)?.unzip();
         confine()?;
         let (stop, stopped) = UnixStream::pair()?;
+        // A trial has not read where the upstream proxy is: nothing may leave past it.
+        let unread = filter.upstream.is_some() && secrets.upstream().is_none();
         let proxy = Arc::new(Proxy {
-            rules: filter.rules.clone(),
+            rules: if unread { Rules::default() } else { filter.rules.clone() },
             limits: Limits::default(),
             resolver: Box::new(System),
             log: NetLog::new(log),

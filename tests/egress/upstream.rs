@@ -257,6 +257,9 @@ fn who_asks_is_told_to_it_and_to_nobody_else() {
         }
     }
     assert!(!server.heard().contains("Proxy-Authorization"), "{}", server.heard());
+    // Whoever only asks what would be does not read it.
+    let asks = ["--upstream-proxy", "env=UNSET", "--allow-host", "ok.test", "--explain", "/etc/passwd", "--", "true"];
+    world.run(asks).done().code(0).stdout_has("visible");
     // A user without a password may be typed.
     let typed = ["--upstream-proxy", &with("user"), "--allow-host", "ok.test", "--print-policy"];
     world
