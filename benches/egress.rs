@@ -193,6 +193,7 @@ fn start_proxy(port: u16, listener: &Listener) {
         resolver: Box::new(Nobody),
         log: NetLog::default(),
         inspection: None,
+        upstream: None,
         token: None,
         web: vec![80, 443],
         own: Vec::new(),

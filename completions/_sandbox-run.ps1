@@ -48,6 +48,7 @@ Register-ArgumentCompleter -Native -CommandName 'sandbox-run' -ScriptBlock {
             [CompletionResult]::new('--net', '--net', [CompletionResultType]::ParameterName, 'Network: off, or that of the host [default: off]')
             [CompletionResult]::new('--allow-host', '--allow-host', [CompletionResultType]::ParameterName, 'Let requests that RULE covers leave by a proxy')
             [CompletionResult]::new('--credential', '--credential', [CompletionResultType]::ParameterName, 'Add a secret to requests that leave, unseen by COMMAND')
+            [CompletionResult]::new('--upstream-proxy', '--upstream-proxy', [CompletionResultType]::ParameterName, 'Reach servers through the http proxy at URL')
             [CompletionResult]::new('--egress-socket', '--egress-socket', [CompletionResultType]::ParameterName, 'Lead to the proxy behind the Unix socket PATH')
             [CompletionResult]::new('--egress-port', '--egress-port', [CompletionResultType]::ParameterName, 'Port inside for ''--egress-socket''')
             [CompletionResult]::new('--net-log', '--net-log', [CompletionResultType]::ParameterName, 'Add a line of JSON to FILE for each request')

@@ -23,7 +23,7 @@ _sandbox__run() {
 
     case "${cmd}" in
         sandbox__run)
-            opts="-b -p -r -w -C -e -v -q -h -V --backend --image --allow-gap --check --json --profile --policy --policy-payload --policy-fd --print-policy --read --read-try --write --write-try --create-missing --mask --protect --show-hidden --hidden-scan-max --hidden-scan-overflow --workdir --tmp-size --net --allow-host --credential --egress-socket --egress-port --net-log --deny-socket --allow-socket --env --env-file --no-default-env --timeout --kill-after --memory --cpu-time --max-procs --max-file-size --max-open-files --address-space --core --max-output --output-overflow --keep-fd --keep-jobserver --new-session --result --result-fd --capture --audit-log --dry-run --explain --trace --verbose --quiet --log-format --completions --help --version"
+            opts="-b -p -r -w -C -e -v -q -h -V --backend --image --allow-gap --check --json --profile --policy --policy-payload --policy-fd --print-policy --read --read-try --write --write-try --create-missing --mask --protect --show-hidden --hidden-scan-max --hidden-scan-overflow --workdir --tmp-size --net --allow-host --credential --upstream-proxy --egress-socket --egress-port --net-log --deny-socket --allow-socket --env --env-file --no-default-env --timeout --kill-after --memory --cpu-time --max-procs --max-file-size --max-open-files --address-space --core --max-output --output-overflow --keep-fd --keep-jobserver --new-session --result --result-fd --capture --audit-log --dry-run --explain --trace --verbose --quiet --log-format --completions --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -284,6 +284,13 @@ _sandbox__run() {
                     return 0
                     ;;
                 --credential)
+                    COMPREPLY=("${cur}")
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o nospace
+                    fi
+                    return 0
+                    ;;
+                --upstream-proxy)
                     COMPREPLY=("${cur}")
                     if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
                         compopt -o nospace

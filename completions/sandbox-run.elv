@@ -45,6 +45,7 @@ set edit:completion:arg-completer[sandbox-run] = {|@words|
             cand --net 'Network: off, or that of the host [default: off]'
             cand --allow-host 'Let requests that RULE covers leave by a proxy'
             cand --credential 'Add a secret to requests that leave, unseen by COMMAND'
+            cand --upstream-proxy 'Reach servers through the http proxy at URL'
             cand --egress-socket 'Lead to the proxy behind the Unix socket PATH'
             cand --egress-port 'Port inside for ''--egress-socket'''
             cand --net-log 'Add a line of JSON to FILE for each request'

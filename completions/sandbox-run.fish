@@ -46,6 +46,7 @@ complete -c sandbox-run -l net -d 'Network: off, or that of the host [default: o
 host\t''"
 complete -c sandbox-run -l allow-host -d 'Let requests that RULE covers leave by a proxy' -r -f
 complete -c sandbox-run -l credential -d 'Add a secret to requests that leave, unseen by COMMAND' -r -f
+complete -c sandbox-run -l upstream-proxy -d 'Reach servers through the http proxy at URL' -r -f
 complete -c sandbox-run -l egress-socket -d 'Lead to the proxy behind the Unix socket PATH' -r -F
 complete -c sandbox-run -l egress-port -d 'Port inside for \'--egress-socket\'' -r -f
 complete -c sandbox-run -l net-log -d 'Add a line of JSON to FILE for each request' -r -F

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use crate::backend::bwrap::Features;
 use crate::backend::{self, Backend, Tools};
-use crate::denials::Summary;
+use crate::denials::{ByProxy, Summary};
 use crate::error::{Error, Kind, Result};
 use crate::exit::Status;
 use crate::host::Host;
@@ -21,6 +21,7 @@ use crate::plan::{self, Check, Held, Plan, identity};
 use crate::policy::hidden::ALL_BUT_SECRETS;
 use crate::policy::{Origin, Policy, Protection};
 use crate::report::Reports;
+use crate::stage::account::Account;
 use crate::stage::cgroup::Mechanism;
 use crate::stage::control::Step;
 use crate::stage::fault::Fault;
@@ -305,15 +306,7 @@ fn attempt(
             created.keep();
         }
         let tried = std::mem::take(&mut account.tried);
-        if let Some(denials) = account.denials.take() {
-            let Summary { denials, probes } = denials.summary(&plan, policy, host, succeeded(&outcome));
-            for denial in &denials {
-                log::wanted(denial);
-            }
-            for probe in &probes {
-                tracing::info!("{probe}");
-            }
-        }
+        tell_denials(&mut account, &plan, policy, host, succeeded(&outcome));
         if let Errand::Run { reports, .. } = errand {
             reports.account(account);
         }
@@ -354,6 +347,19 @@ fn take_port(policy: &Policy, backend: Backend) -> Result<Option<Port>> {
         let text = format!("cannot take a port for the proxy of --allow-host: {}", sys::process::describe(&error));
         Error::text(Kind::Backend, text)
     })
+}
+
+/// Says what a trace told of, and the proxy of such a run.
+fn tell_denials(account: &mut Account, plan: &Plan, policy: &Policy, host: &Host, succeeded: bool) {
+    let Some(denials) = account.denials.take() else { return };
+    let by_proxy = ByProxy { requests: account.requests.as_ref(), remedies: &account.remedies };
+    let Summary { denials, probes } = denials.summary(plan, policy, host, succeeded, &by_proxy);
+    for denial in &denials {
+        log::wanted(denial);
+    }
+    for probe in &probes {
+        tracing::info!("{probe}");
+    }
 }
 
 /// Whether the target says of itself that it did its work.

@@ -9,6 +9,7 @@ mod line;
 mod network;
 mod probes;
 mod summary;
+mod toolchains;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
@@ -22,7 +23,7 @@ use network::Peer;
 
 pub use danger::danger;
 pub(crate) use filter::traced;
-pub use summary::{Summary, abbreviated};
+pub use summary::{ByProxy, Summary, abbreviated};
 
 /// How many different refusals of one kind are kept.
 const MOST: usize = 10_000;

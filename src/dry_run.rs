@@ -296,7 +296,11 @@ fn size(bytes: u64) -> String {
 /// Everything that somebody asked for, by whom.
 fn settings(policy: &Policy) -> Vec<Decision> {
     let one = |setting, origin: &Origin| Decision { setting, from: origin.to_string(), ..Decision::default() };
-    let single = policy.origins.iter().map(|(key, origin)| one(key, origin));
+    let upstream = |key: &str| policy.egress.upstream.as_ref().filter(|_| key == "upstream_proxy");
+    let single = policy
+        .origins
+        .iter()
+        .map(|(key, origin)| Decision { rule: upstream(key).map(|proxy| proxy.spec.to_string()), ..one(key, origin) });
     let gaps = policy.accepted_gaps.iter();
     let gaps = gaps.map(|(gap, origin)| Decision { protection: Some(gap.word()), ..one("allow gap", origin) });
     let kept = policy.keep_fds.iter();

@@ -125,6 +125,15 @@ fn what_ran_out_of_memory_is_said() {
     };
     let over = result("dd if=/dev/zero of=/dev/shm/f bs=1M count=1024");
     assert!(over["limits_hit"].to_string().contains("memory-limit"), "{over}");
+    // Whoever was killed, one line names the limit.
+    let line = "sandbox-run: warning: the command was ended: there was no memory left for it (--memory)\n";
+    for script in
+        ["exec dd if=/dev/zero of=/dev/shm/f bs=1M count=1024", "dd if=/dev/zero of=/dev/shm/f bs=1M count=1024; :"]
+    {
+        let done = limited(&world, &["-b", "bwrap"], script).done().code(137);
+        assert_eq!(done.stderr.matches(line).count(), 1, "{script}: {}", done.stderr);
+    }
+    limited(&world, &["-b", "bwrap"], "kill -KILL $$").done().code(137).stderr_lacks("was ended");
     let peak = over["max_rss_kib"].as_u64().expect("peak");
     assert!((64 << 10..=128 << 10).contains(&peak), "{over}");
     let under = result("dd if=/dev/zero of=/dev/shm/f bs=1M count=40");

@@ -230,6 +230,21 @@ fn pip() {
     check(&["pip3"], script, "tiny-1.0-py3-none-any.whl\n", "403 Forbidden");
 }
 
+/// A whole installation: a package as it is, and one that is built first.
+#[test]
+fn pip_install() {
+    let install = "pip3 install -q --no-cache-dir --disable-pip-version-check --retries 1 --timeout 30 --no-deps \
+        --index-url $URL/simple/ --target out";
+    let script = format!("{install} tiny; PYTHONPATH=out python3 -c 'import tiny; print(tiny.NAME)'");
+    check(&["pip3"], &script, "as it came\n", "403 Forbidden");
+    if has_module("setuptools") && has_module("wheel") {
+        let build = "--no-build-isolation --no-binary :all:";
+        let script =
+            format!("{install} {build} sourced; PYTHONPATH=out python3 -c 'import sourced; print(sourced.NAME)'");
+        check(&["pip3"], &script, "built here\n", "403 Forbidden");
+    }
+}
+
 #[test]
 fn npm() {
     let script = "mkdir p; cd p; echo {} >package.json; export npm_config_cafile=$CA
@@ -313,6 +328,57 @@ async def main():
 asyncio.run(main())'";
         check(&["python3"], script, "welcome\n", "403");
     }
+}
+
+/// A connection that becomes another protocol within a tunnel, into which nobody looks.
+#[test]
+fn a_web_socket() {
+    if has_module("aiohttp") {
+        let script = "python3 -c '
+import aiohttp, asyncio, os
+async def main():
+    async with aiohttp.ClientSession(trust_env=True) as session:
+        async with session.ws_connect(os.environ[\"URL\"] + \"/socket\") as socket:
+            for text in (\"one\", \"two\"):
+                await socket.send_str(text)
+                print(await socket.receive_str(timeout=30))
+asyncio.run(main())'";
+        check(&["python3"], script, "one\ntwo\n", "403");
+    }
+}
+
+/// A server of HTTP/2 and of nothing else.
+const SECOND: &str = "const fs = require('fs'), http2 = require('http2'), [key, cert] = process.argv.slice(1).map(name => fs.readFileSync(name));
+    const server = http2.createSecureServer({ key, cert });
+    server.on('stream', stream => { stream.respond({ ':status': 200 }); stream.end('second\\n'); });
+    server.listen(0, '127.0.0.1', () => console.log(server.address().port));
+    process.stdin.on('end', () => process.exit()).resume();";
+
+#[test]
+fn curl_by_http_2() {
+    let Some(mut site) = Site::for_client(&["curl", "node"]) else { return };
+    let mut command = Command::new(find("node").unwrap());
+    command.args(["-e", SECOND]).args(["tls/key.pem", "tls/cert.pem"].map(|name| site.world.path(name)));
+    command.env_clear().env("PATH", PATHS).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut second = command.spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(second.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let first = std::mem::replace(&mut site.port, line.trim().parse().expect("a port"));
+    let script = "curl -sS --http2 --max-time 30 -w '%{http_version}' $URL/";
+    for backend in [&[][..], &["-b", "landlock"]].into_iter().filter(|list| list.is_empty() || has_landlock()) {
+        let allowed = site.allowed();
+        let allowed: Vec<&str> = backend.iter().copied().chain(allowed.iter().map(String::as_str)).collect();
+        site.run(&allowed, "ok.test", script).is(0, "second\n2", "");
+        site.run(&allowed, "no.test", script).code(56).stdout_lacks("second").stderr_has("403");
+        site.run(&allowed, "ok.test", &format!("{IGNORE}{script}")).code(7);
+    }
+    // The other server speaks what is older, so that it was this one's choice.
+    site.port = first;
+    let allowed = site.allowed();
+    let allowed: Vec<&str> = allowed.iter().map(String::as_str).collect();
+    site.run(&allowed, "ok.test", &script.replace("$URL/", "$URL/hello")).is(0, "welcome\n1.1", "");
+    drop(second.stdin.take());
+    second.wait().unwrap();
 }
 
 #[test]

@@ -322,3 +322,68 @@ fn the_list_is_short_and_ordered() {
     let again = world.run(["--trace", "--", "python3", "-c", &script]).done().code(0);
     assert_eq!(denied(&again), first);
 }
+
+#[test]
+fn requests_that_the_proxy_refused_are_told_with_the_rule_that_allows_them() {
+    if !ready() || !has("curl") {
+        return;
+    }
+    let world = World::new();
+    let fetch =
+        "curl -s http://no.test/ http://no.test/b https://no.test/ http://odd.test:81/ http://never.test/; true";
+    let rules = ["--allow-host", "ok.test", "--allow-host", "!never.test"];
+    let done = world.sh([&rules[..], &["--trace"]].concat(), fetch).done().code(0);
+    for expected in [
+        "request to 'no.test:80' (2): --allow-host no.test",
+        "request to 'no.test:443' (1): --allow-host no.test",
+        "request to 'odd.test:81' (1): --allow-host odd.test:81",
+        "request to 'never.test:80' (1): the rule '!never.test' forbids 'never.test:80'",
+    ] {
+        assert_eq!(line(&done, expected.split(" (").next().unwrap()), expected);
+    }
+    // The remedy helps, and without a trace there is no list.
+    let allowed = [&rules[..], &["--allow-host", "no.test", "--allow-host", "odd.test:81", "--trace"]].concat();
+    let done = world.sh(allowed, fetch).done().code(0);
+    assert!(!denied(&done).iter().any(|line| line.ends_with("--allow-host no.test")), "{}", done.stderr);
+    let done = world.sh(rules, fetch).done().code(0);
+    assert!(denied(&done).is_empty(), "{}", done.stderr);
+}
+
+#[test]
+fn a_toolchain_is_suggested_by_its_profile() {
+    if !ready() {
+        return;
+    }
+    let world = World::new();
+    let places = [
+        ("home/.cargo/registry/one/lib.rs", "-p rust"),
+        ("home/.pyenv/versions/3/python", "-p python"),
+        ("home/.nvm/versions/node", "-p node"),
+        // Of several, of none, and of what a profile keeps hidden.
+        ("home/.asdf/shims/x", "-r ~/.asdf/shims/x"),
+        ("home/.local/bin/x", "-r ~/.local/bin/x"),
+        ("home/.other/x", "-r ~/.other/x"),
+    ];
+    for (place, _) in places {
+        world.write(place, "x");
+    }
+    world.write("home/.cargo/credentials.toml", "x");
+    let reads: Vec<_> = places.iter().map(|(place, _)| world.text(place)).collect();
+    let words = |options: &[&str]| {
+        let words = [options, &["--trace", "--", "cat"]].concat().into_iter().map(str::to_owned);
+        words.chain(reads.iter().cloned()).chain([world.text("home/.cargo/credentials.toml")]).collect::<Vec<_>>()
+    };
+    let done = world.run(words(&[])).done().code(1);
+    for (place, expected) in places {
+        let line = line(&done, &format!("ENOENT open '{}' for read: ", world.text(place)));
+        assert!(line.ends_with(&format!(": {expected}")), "{line}");
+    }
+    let secret = format!("ENOENT open '{}' for read: ", world.text("home/.cargo/credentials.toml"));
+    assert!(line(&done, &secret).contains("-r ~/.cargo/credentials.toml (careful: "), "{}", done.stderr);
+    // Each helps, and is not suggested again.
+    let done = world.run(words(&["-p", "rust", "-p", "python", "-p", "node"])).done().code(1);
+    for (place, _) in &places[..3] {
+        assert!(!denied(&done).iter().any(|line| line.contains(&world.text(place))), "{place}: {}", done.stderr);
+    }
+    assert!(!denied(&done).iter().any(|line| line.contains("-p ")), "{}", done.stderr);
+}

@@ -11,6 +11,8 @@ mod inside;
 pub mod named;
 #[cfg(feature = "intercept")]
 mod names;
+#[cfg(feature = "intercept")]
+mod upstream;
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -288,11 +290,29 @@ fn backends_without_a_way_out_say_so() {
 #[test]
 fn the_host_network_is_not_beside_it() {
     let world = World::new();
-    world
-        .sh(["--net", "host", "--allow-host", "ok.test"], "tail -n +3 /proc/net/dev | cut -d: -f1 | tr -d ' '")
-        .done()
-        .is(0, "lo\n", "");
-    world.sh(["--net", "host"], "tail -n +3 /proc/net/dev | wc -l").done().code(0);
+    let devices = "tail -n +3 /proc/net/dev | cut -d: -f1 | tr -d ' '";
+    // Typed both is a contradiction, whatever comes first.
+    let token = ["--credential", "type=https_bearer,host=ok.test,env=T"];
+    let other = [["--allow-host", "ok.test"], ["--egress-socket", "/s"], ["--egress-port", "8642"], token];
+    for (name, options) in other.iter().map(|words| (words[0], words)) {
+        for words in [[&["--net", "host"], &options[..]].concat(), [&options[..], &["--net", "host"]].concat()] {
+            let done = world.sh([&["-w", "."], &words[..]].concat(), "touch started").done();
+            done.refused(125, &[&format!("options '--net host' and '{name}' exclude each other")]);
+        }
+    }
+    assert!(!world.has("w/started"));
+    world.sh(["--net", "host", "--net", "off", "--allow-host", "ok.test"], devices).done().is(0, "lo\n", "");
+    // A file is narrowed by what is typed, in silence, and not widened, which is told.
+    world.write("w/host.toml", "allow_network = true\n");
+    world.sh(["--policy", "host.toml", "--allow-host", "ok.test"], devices).done().is(0, "lo\n", "");
+    world.write("w/rules.toml", "allow_hosts = ['ok.test']\n");
+    let told = "sandbox-run: warning: --net host is without effect: requests leave by the rules of rules.toml alone\n";
+    world.sh(["--policy", "rules.toml", "--net", "host"], devices).done().is(0, "lo\n", told);
+    world.sh(["--policy", "rules.toml"], devices).done().is(0, "lo\n", "");
+    let all = world.call("sh", ["-c", devices]).done().out();
+    for options in [&["--net", "host"][..], &["--policy", "host.toml"]] {
+        world.sh(options, devices).done().is(0, &all, "");
+    }
 }
 
 /// A proxy of somebody else's that says what it was told and answers.

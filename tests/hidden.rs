@@ -142,12 +142,7 @@ fn a_directory_that_answers_to_its_name_and_is_in_no_list_is_hidden() {
         let call = world.call("unshare", ["-m", "--propagation", "private", "sh", "-c", script]);
         let done = call.env("SERVER", &server).env("SR", program()).env("B", backend).done().code(0);
         // The control, then twice without the secrets, then asked for by name.
-        assert_eq!(
-            done.out(),
-            "code\nold secret\n.env\ncode\ncode\nend\ncode\nend\ncode\n",
-            "{}",
-            done.stderr
-        );
+        assert_eq!(done.out(), "code\nold secret\n.env\ncode\ncode\nend\ncode\nend\ncode\n", "{}", done.stderr);
         std::fs::remove_dir(world.path("w/m")).expect("mount point");
     }
 }

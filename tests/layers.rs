@@ -141,6 +141,7 @@ fn layer() -> impl Strategy<Value = Layer> {
             // They decide about the network as well; their own tests say how.
             allow_hosts: Vec::new(),
             credentials: Vec::new(),
+            upstream_proxy: None,
             egress_socket: None,
             egress_port: None,
             allow_sockets,

@@ -209,3 +209,35 @@ fn a_command_that_catches_the_signal_has_reached_the_limit_all_the_same() {
         }
     }
 }
+
+/// The status alone does not say it: others send such signals, too.
+#[test]
+fn a_limit_that_ends_the_command_by_a_signal_is_told() {
+    const CPU: &str = "sandbox-run: warning: the command was ended: its processor time is over (--cpu-time)\n";
+    const FILE: &str = "sandbox-run: warning: the command was ended: a file became too large (--max-file-size)\n";
+    let world = World::new();
+    for backend in backends() {
+        // The options silence what is looked for, but not the name of the backend.
+        let loud = &backend[1..];
+        let call = |options: &[&str], script: &str| {
+            world.sh([loud, &["-w", ".", "--allow-gap", GAPS], options].concat(), script).done()
+        };
+        let busy = "while :; do :; done";
+        call(&["--cpu-time", "1"], busy).code(152).stderr_has(CPU);
+        call(&["--cpu-time", "1"], &format!("trap '' XCPU; {busy}")).code(137).stderr_has(CPU);
+        call(&["--max-file-size", "1M"], "exec head -c 2M /dev/zero >f").code(153).stderr_has(FILE);
+        // One line, and none of it where nobody wants to hear.
+        let quiet = [loud, &["-q", "--allow-gap", GAPS, "--cpu-time", "1"]].concat();
+        world.sh(quiet, busy).done().code(152).stderr("");
+        // The controls: the same signals from elsewhere, and limits that were not reached, or not by the command.
+        for (script, status) in [("kill -XCPU $$", 152), ("kill -KILL $$", 137), ("kill -TERM $$", 143), ("exit 3", 3)]
+        {
+            call(&["--cpu-time", "1", "--max-file-size", "1M"], script).code(status).stderr_lacks("was ended");
+        }
+        call(&[], "kill -XFSZ $$").code(153).stderr_lacks("was ended");
+        call(&["--max-file-size", "1M"], "head -c 2M /dev/zero >f; exit 3").code(3).stderr_lacks("was ended");
+    }
+}
+
+/// What a write grant asks of a backend that has no view.
+const GAPS: &str = "files-read,files-write";

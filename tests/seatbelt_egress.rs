@@ -97,7 +97,7 @@ impl Run {
 
     /// Sums and lines at the end.
     fn end(self) -> (Sums, String) {
-        let sums = self.proxy.finish().unwrap();
+        let sums = self.proxy.finish().unwrap().sums;
         let log = self.world.read("log");
         (sums, log)
     }

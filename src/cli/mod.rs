@@ -28,6 +28,7 @@ use crate::backend::Backend;
 use crate::config::{Layer, Set};
 use crate::egress::credentials::Spec;
 use crate::egress::rules::Rule;
+use crate::egress::upstream;
 use crate::error::{Error, Result};
 use crate::policy::env::EnvRule;
 use crate::policy::hidden::Overflow;
@@ -235,9 +236,11 @@ fn collect(mut matches: ArgMatches, target: &[OsString]) -> Result<Invocation> {
     let matches = &mut matches;
     let profiles: Vec<String> = list(matches, "profile").collect();
     let action = action(matches, target, &profiles)?;
+    let layer = layer(matches);
+    one_network(&layer)?;
     Ok(Invocation {
         action,
-        layer: layer(matches),
+        layer,
         env: env_words(matches),
         profiles,
         source: source(matches)?,
@@ -384,6 +387,7 @@ fn layer(matches: &mut ArgMatches) -> Layer {
         credentials: list::<Spec>(matches, "credential")
             .map(|spec| Credential { spec, origin: Origin::Flag("--credential") })
             .collect(),
+        upstream_proxy: set(matches.remove_one::<upstream::Spec>("upstream-proxy"), "--upstream-proxy"),
         egress_socket: set(matches.remove_one::<PathBuf>("egress-socket"), "--egress-socket"),
         egress_port: set(matches.remove_one::<u16>("egress-port"), "--egress-port"),
         allow_sockets: rules(matches, "allow-socket", "--allow-socket"),
@@ -406,6 +410,18 @@ fn layer(matches: &mut ArgMatches) -> Layer {
         max_output: number(matches, "max-output", "--max-output"),
         output_overflow: set(matches.remove_one::<OutputOverflow>("output-overflow"), "--output-overflow"),
         ..Layer::default()
+    }
+}
+
+/// Refuses all of the host's network beside a part of it. Typed over what a file says, either narrows that or is told of.
+fn one_network(layer: &Layer) -> Result<()> {
+    let host = layer.network.as_ref().is_some_and(|set| set.value == Network::Host);
+    match layer.way_out() {
+        Some(Origin::Flag(other)) if host => {
+            let text = format!("options '--net host' and '{other}' exclude each other");
+            Err(message::refuse(&text).hint(format!("without '--net', '{other}' leaves no other way out")))
+        }
+        _ => Ok(()),
     }
 }
 

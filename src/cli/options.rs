@@ -57,6 +57,7 @@ pub(super) fn command() -> Command {
         one("net", "off|host", value::NETWORK),
         many("allow-host", "RULE", value::HOST_RULE),
         many("credential", "SPEC", value::CREDENTIAL),
+        one("upstream-proxy", "URL", value::UPSTREAM),
         one("egress-socket", "PATH", value::PATH).value_hint(ValueHint::FilePath),
         one("egress-port", "N", value::PORT),
         one("net-log", "FILE", value::PATH).value_hint(ValueHint::FilePath),

@@ -265,7 +265,7 @@ pub(super) const TEXTS: &[Text] = &[
         short: "Network: off, or that of the host",
         long: "'off' gives COMMAND a network of its own with nothing but a loopback interface. \
             'host' gives it the network of the host as it is, with everything that listens on \
-            the host's loopback interface. Abstract Unix sockets of the host stay out of reach; \
+            the host's loopback interface; beside '--allow-host' and the like that is a contradiction. Abstract Unix sockets of the host stay out of reach; \
             where the kernel cannot ensure that with 'host' (it needs Landlock ABI 6), it is a \
             gap of 'sockets'.",
         default: "off",
@@ -297,6 +297,16 @@ pub(super) const TEXTS: &[Text] = &[
             one of 'env=', or GH_TOKEN and GITHUB_TOKEN of gh_basic) has a placeholder inside, another one in each run: the proxy \
             puts the secret in its place in that field of requests to HOST over verified TLS, adds it where a request has no \
             such field, and denies requests that carry the placeholder elsewhere. Repeatable.",
+        default: "none",
+    },
+    Text {
+        id: "upstream-proxy",
+        short: "Reach servers through the http proxy at URL",
+        long: "Have the proxy of '--allow-host' connect to no server itself, but ask the proxy at URL for each connection: \
+            http://[USER@]HOST:PORT, with a port. A URL with a password is read from the caller's variable NAME ('env=NAME') or from \
+            a file ('file=PATH', which is masked inside), never from the command line. Rules are asked as always; a name that they \
+            allow goes to URL as a name, and what it leads to is not looked at, so that a rule that forbids addresses is a gap of 'network'. COMMAND does not reach URL itself. The caller's \
+            HTTP_PROXY is never used unless it is named here: '--upstream-proxy env=HTTP_PROXY'.",
         default: "none",
     },
     Text {
@@ -566,7 +576,8 @@ pub(super) const TEXTS: &[Text] = &[
         long: "Run COMMAND under strace, which must be installed (without it nothing runs, status 125), and say at the end \
             what the sandbox refused, each once, the most telling first, with the narrowest option that would allow it \
             or the words that none does: files that were not to be written or are not there, hidden names and masks that \
-            were met (an open file that is empty), sockets, the network, system calls that the filter refuses. A remark \
+            were met (an open file that is empty), sockets, the network, requests that the proxy of '--allow-host' denied, \
+            system calls that the filter refuses. A remark \
             tells where an option would give much away. What a file's own permissions refuse, what does not exist on the \
             host either and what programs look for and do without (locales, the loader, the size of the machine) is left \
             out; '-v' shows the last, and every traced call but those that send data. '-q' keeps notices back, not this list. \

@@ -11,6 +11,7 @@ use super::{Format, LogFormat, PolicyForm};
 use crate::backend::Backend;
 use crate::egress::credentials::Spec;
 use crate::egress::rules::Rule;
+use crate::egress::upstream;
 use crate::policy::env::EnvRule;
 use crate::policy::hidden::{self, Overflow};
 use crate::policy::limits::{Floor, Limits, OutputOverflow};
@@ -100,6 +101,7 @@ pub(super) const GAPS: Value<Vec<Protection>> = Value { read: gaps, words: gap_w
 pub(super) const NETWORK: Value<Network> = Value { read: |text| choose(NETWORKS, text), words: || words(NETWORKS) };
 pub(super) const HOST_RULE: Value<Rule> = free(host_rule);
 pub(super) const CREDENTIAL: Value<Spec> = free(credential);
+pub(super) const UPSTREAM: Value<upstream::Spec> = free(upstream_proxy);
 pub(super) const PORT: Value<u16> = free(port);
 pub(super) const NEW_SESSION: Value<NewSession> =
     Value { read: |text| choose(SESSIONS, text), words: || words(SESSIONS) };
@@ -257,6 +259,12 @@ fn credential(text: &OsStr) -> Result<Spec, String> {
     // Never quoted: it may be the secret itself, typed in the wrong place.
     let text = text.to_str().ok_or("the value is not UTF-8")?;
     Spec::parse(text).map_err(|reason| format!("the value {reason}"))
+}
+
+fn upstream_proxy(text: &OsStr) -> Result<upstream::Spec, String> {
+    // Never quoted: it may hold a password.
+    let text = text.to_str().ok_or("the value is not UTF-8")?;
+    upstream::Spec::parse(text).map_err(|reason| format!("the value {reason}"))
 }
 
 fn port(text: &OsStr) -> Result<u16, String> {

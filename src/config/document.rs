@@ -16,6 +16,7 @@ use super::layer::{DEFAULT_KILL_AFTER, Layer, Set};
 use crate::backend::Backend;
 use crate::egress::credentials::Spec;
 use crate::egress::rules::Rule;
+use crate::egress::upstream;
 use crate::policy::env::{EnvName, EnvRule, exactly};
 use crate::policy::hidden::{
     ALL_BUT_SECRETS, ALL_NAMES, DEFAULT_MAX_ENTRIES, DEFAULT_NAMES, Names, Others, Overflow, Shown, is_hidden,
@@ -107,6 +108,9 @@ pub struct Document {
     /// Secrets that it adds to them.
     #[serde(deserialize_with = "value::list")]
     pub credentials: Vec<Spec>,
+    /// The proxy through which they leave.
+    #[serde(deserialize_with = "value::one")]
+    pub upstream_proxy: Option<upstream::Spec>,
     /// The socket of a proxy that somebody else runs.
     #[serde(deserialize_with = "value::one")]
     pub egress_socket_path: Option<PathBuf>,
@@ -199,6 +203,7 @@ impl Document {
             allow_network,
             allow_hosts,
             credentials,
+            upstream_proxy,
             egress_socket_path,
             egress_relay_port,
             mut env_default,
@@ -253,6 +258,7 @@ impl Document {
             network: from.set(allow_network.map(|allow| if allow { Network::Host } else { Network::Off })),
             allow_hosts: allow_hosts.into_iter().map(|rule| HostRule { rule, origin: origin.clone() }).collect(),
             credentials: credentials.into_iter().map(|spec| Credential { spec, origin: origin.clone() }).collect(),
+            upstream_proxy: from.set(upstream_proxy),
             egress_socket: from.set(egress_socket_path),
             egress_port: from.set(egress_relay_port),
             allow_sockets: from.rules(allow_unix_socket_paths),
@@ -295,7 +301,7 @@ impl Document {
             asked,
             files: FileRules { grants, masks, protects, tmp_size },
             network,
-            egress: Egress { hosts, credentials, socket, port },
+            egress: Egress { hosts, credentials, upstream, socket, port },
             allow_sockets,
             deny_sockets,
             env: EnvPolicy { defaults, rules },
@@ -366,6 +372,7 @@ impl Document {
             allow_network: decided.then_some(*network == Network::Host),
             allow_hosts: hosts.iter().map(|host| host.rule.clone()).collect(),
             credentials: credentials.iter().map(|credential| credential.spec.clone()).collect(),
+            upstream_proxy: upstream.as_ref().map(|upstream| upstream.spec.clone()),
             egress_socket_path: socket.clone(),
             egress_relay_port: *port,
             env_default: unless(*defaults, true),

@@ -8,11 +8,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::backend::Backend;
+use crate::egress::upstream;
 use crate::policy::hidden::{DEFAULT_MAX_ENTRIES, Hidden, Overflow, Shown};
 use crate::policy::limits::OutputOverflow;
 use crate::policy::{
     BackendChoice, Credential, Egress, EnvEntry, EnvPolicy, FileRules, Grant, HostRule, ImageName, Limits, Network,
-    NewSession, Origin, PathRule, Policy, Protection,
+    NewSession, Origin, PathRule, Policy, Protection, Upstream,
 };
 
 /// A single setting and who decided it.
@@ -56,6 +57,8 @@ pub struct Layer {
     pub allow_hosts: Vec<HostRule>,
     /// Secrets that are added to them.
     pub credentials: Vec<Credential>,
+    /// The proxy through which they leave.
+    pub upstream_proxy: Option<Set<upstream::Spec>>,
     /// The socket of a proxy that somebody else runs.
     pub egress_socket: Option<Set<PathBuf>>,
     /// The port inside by which it is reached.
@@ -112,6 +115,17 @@ pub struct Layer {
 pub const DEFAULT_KILL_AFTER: Duration = Duration::from_secs(2);
 
 impl Layer {
+    /// Who wants a way out of a network that is off, if anybody does.
+    #[must_use]
+    pub fn way_out(&self) -> Option<&Origin> {
+        let hosts = self.allow_hosts.last().map(|rule| &rule.origin);
+        let credentials = self.credentials.last().map(|credential| &credential.origin);
+        let upstream = self.upstream_proxy.as_ref().map(|set| &set.origin);
+        let socket = self.egress_socket.as_ref().map(|set| &set.origin);
+        let port = self.egress_port.as_ref().map(|set| &set.origin);
+        hosts.or(credentials).or(upstream).or(socket).or(port)
+    }
+
     /// This layer with `higher` on top of it.
     #[must_use]
     pub fn under(self, higher: Self) -> Self {
@@ -131,6 +145,7 @@ impl Layer {
             network: higher.network.or(self.network),
             allow_hosts: added(self.allow_hosts, higher.allow_hosts),
             credentials: added(self.credentials, higher.credentials),
+            upstream_proxy: higher.upstream_proxy.or(self.upstream_proxy),
             egress_socket: higher.egress_socket.or(self.egress_socket),
             egress_port: higher.egress_port.or(self.egress_port),
             allow_sockets: added(self.allow_sockets, higher.allow_sockets),
@@ -164,14 +179,16 @@ impl Layer {
 #[must_use]
 pub fn merge(layers: impl IntoIterator<Item = Layer>) -> Policy {
     let mut merged = layers.into_iter().fold(Layer::default(), Layer::under);
-    if let Some(origin) = way_out(&merged) {
+    if let Some(origin) = merged.way_out().cloned() {
         // Filtered is not beside unfiltered, whoever wanted that.
         merged.network = Some(Set::new(Network::Off, origin));
     }
     let shown = shown(merged.hidden_shown.clone(), &merged.hidden_added);
     let asked = asked(&merged, shown.as_ref());
+    let upstream = merged.upstream_proxy.clone().map(|Set { value, origin }| Upstream { spec: value, origin });
     let mut origins = BTreeMap::new();
     let mut decided = Decided { origins: &mut origins };
+    decided.maybe("upstream_proxy", merged.upstream_proxy);
     Policy {
         backends: BackendChoice { list: decided.or("backend_type", merged.backends, Backend::AUTO.to_vec()) },
         image: decided.maybe("image", merged.image),
@@ -187,6 +204,7 @@ pub fn merge(layers: impl IntoIterator<Item = Layer>) -> Policy {
         egress: Egress {
             hosts: merged.allow_hosts,
             credentials: merged.credentials,
+            upstream,
             socket: decided.maybe("egress_socket_path", merged.egress_socket),
             port: decided.maybe("egress_relay_port", merged.egress_port),
         },
@@ -219,15 +237,6 @@ pub fn merge(layers: impl IntoIterator<Item = Layer>) -> Policy {
         origins,
         read_from: None,
     }
-}
-
-/// Who wants a way out of a network that is off, if anybody does.
-fn way_out(layer: &Layer) -> Option<Origin> {
-    let hosts = layer.allow_hosts.last().map(|rule| &rule.origin);
-    let credentials = layer.credentials.last().map(|credential| &credential.origin);
-    let socket = layer.egress_socket.as_ref().map(|set| &set.origin);
-    let port = layer.egress_port.as_ref().map(|set| &set.origin);
-    hosts.or(credentials).or(socket).or(port).cloned()
 }
 
 /// Takes settings apart into values and origins.

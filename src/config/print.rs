@@ -133,6 +133,7 @@ fn entries(document: &Document) -> Vec<(&'static str, Value)> {
         allow_network,
         allow_hosts,
         credentials,
+        upstream_proxy,
         egress_socket_path,
         egress_relay_port,
         env_default,
@@ -182,6 +183,7 @@ fn entries(document: &Document) -> Vec<(&'static str, Value)> {
     out.flag("allow_network", *allow_network);
     out.list("allow_hosts", allow_hosts.iter().map(ToString::to_string));
     out.list("credentials", credentials.iter().map(ToString::to_string));
+    out.one("upstream_proxy", upstream_proxy.as_ref().map(ToString::to_string));
     out.one("egress_socket_path", egress_socket_path.as_deref().map(|path| text(path.as_os_str())));
     out.integer("egress_relay_port", egress_relay_port.map(u64::from));
     out.flag("env_default", *env_default);

@@ -122,6 +122,7 @@ pub fn record(policy: &Policy) -> Result<Record> {
         (!allow_sockets.is_empty(), "allow_unix_socket_paths"),
         (!egress.hosts.is_empty(), "allow_hosts"),
         (!egress.credentials.is_empty(), "credentials"),
+        (egress.upstream.is_some(), "upstream_proxy"),
         (workdir.is_some(), "workdir"),
         (!keep_fds.is_empty(), "keep_fds"),
         (*keep_jobserver, "keep_jobserver"),

@@ -14,7 +14,7 @@ use crate::error::{Error, Kind, Result, ResultExt};
 use crate::host::Host;
 use crate::plan;
 use crate::policy::env::parse_env_file;
-use crate::policy::{EnvEntry, Origin, Policy};
+use crate::policy::{EnvEntry, Network, Origin, Policy};
 use crate::sys;
 
 /// The most bytes of a file of variables: more than an environment can hold on any kernel.
@@ -69,7 +69,13 @@ pub fn gather(sources: Sources, host: &Host) -> Result<(Policy, Vec<String>)> {
     };
     options.env = environment_rules(env, host)?;
     let beneath = beneath.documents().into_iter().map(|(origin, document)| document.layer(&origin));
-    Ok((Policy { read_from, ..merge(beneath.chain(policy).chain([options])) }, warnings))
+    let typed = options.network.as_ref().is_some_and(|set| set.value == Network::Host);
+    let policy = Policy { read_from, ..merge(beneath.chain(policy).chain([options])) };
+    // What is typed is wider than what a file says, and narrower is what counts: whoever typed it should not look for the reason.
+    if let Some(origin) = policy.origins.get("allow_network").filter(|_| typed && policy.network == Network::Off) {
+        warnings.push(format!("--net host is without effect: requests leave by the rules of {origin} alone"));
+    }
+    Ok((policy, warnings))
 }
 
 /// The user's own profiles: `$XDG_CONFIG_HOME/sandbox-run/profiles`, or the same below `~/.config`.

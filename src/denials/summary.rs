@@ -9,7 +9,9 @@ use std::path::{Path, PathBuf};
 
 use super::network::{self, Verdict};
 use super::probes::{is_probe, is_spare_lock};
+use super::toolchains::profile_for;
 use super::{Denials, Refusal, Want, Wish, danger, filter};
+use crate::egress::log::Sums;
 use crate::explain::given;
 use crate::host::Host;
 use crate::permissions::refusal;
@@ -35,6 +37,15 @@ pub struct Summary {
     pub denials: Vec<String>,
     /// The same of what programs look for and do without.
     pub probes: Vec<String>,
+}
+
+/// What the proxy of a run has refused.
+#[derive(Clone, Copy, Debug)]
+pub struct ByProxy<'a> {
+    /// How often which host, if there was a proxy.
+    pub requests: Option<&'a Sums>,
+    /// What would allow it, or why nothing does.
+    pub remedies: &'a BTreeMap<String, String>,
 }
 
 /// How telling a line is; the first is told first.
@@ -67,7 +78,7 @@ enum Remedy {
 impl Denials {
     /// All of it in words; `succeeded` is what the target said of itself at the end.
     #[must_use]
-    pub fn summary(&self, plan: &Plan, policy: &Policy, host: &Host, succeeded: bool) -> Summary {
+    pub fn summary(&self, plan: &Plan, policy: &Policy, host: &Host, succeeded: bool, by_proxy: &ByProxy) -> Summary {
         if !plan.backend.filters() {
             return Summary::default();
         }
@@ -95,6 +106,7 @@ impl Denials {
             }
         }
         lines.network(self);
+        lines.requests(by_proxy);
         lines.filtered(self);
         let mut denials: Vec<String> = lines.told.into_iter().map(|(_, line)| format!("denied: {line}")).collect();
         if denials.len() > TOLD {
@@ -140,6 +152,9 @@ impl Lines<'_> {
             Remedy::Protect(place) => {
                 let grant = written(place, self.plan, self.host);
                 (format!("-w {grant} lifts the protection of '{}'", place.display()), place, true)
+            }
+            Remedy::Grant { place, write: false } if let Some(profile) = profile_for(place, self.policy, self.host) => {
+                return format!("-p {profile}");
             }
             Remedy::Grant { place, write } => {
                 let letter = if *write { 'w' } else { 'r' };
@@ -214,6 +229,15 @@ impl Lines<'_> {
             let kinds: Vec<_> = denials.privileged.iter().map(|kind| format!("({kind})")).collect();
             let what = format!("EPERM socket {}", list(&kinds));
             self.add(Rank::Network, &what, &Remedy::Words(Verdict::Privileged.remedy().into()));
+        }
+    }
+
+    /// Requests that the proxy refused, each host once.
+    fn requests(&mut self, by_proxy: &ByProxy) {
+        for (host, count) in by_proxy.requests.into_iter().flat_map(|sums| &sums.denied_hosts) {
+            let remedy = by_proxy.remedies.get(host).map_or("no rule of --allow-host allows it", String::as_str);
+            // Also where one rule would allow two ports.
+            self.told.insert((Rank::Network, format!("request to '{host}' ({count}): {remedy}")));
         }
     }
 

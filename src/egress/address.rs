@@ -89,6 +89,8 @@ pub enum Failure<'a> {
     Forbidden(IpAddr, &'a Rule),
     /// It would be this proxy itself.
     Loop,
+    /// It would be the proxy that is asked for connections.
+    Upstream,
     /// Nobody answered in time.
     TimedOut,
     /// The connection was refused, or there is no way.
@@ -136,6 +138,55 @@ pub fn pin<'a>(
         }
     }
     if pinned.is_empty() { Err(Failure::Unresolved) } else { Ok(Pinned(pinned)) }
+}
+
+/// Where the proxy is that is asked for connections. Whoever started the run has named it: it may be anywhere.
+pub fn locate<'a>(resolver: &dyn Resolve, (host, port): (&Host, u16)) -> Result<Pinned, Failure<'a>> {
+    let addresses = match host {
+        Host::Address(address) => vec![*address],
+        Host::Name(name) => resolver.resolve(name).map_err(|_| Failure::Unresolved)?,
+    };
+    let there: Vec<_> = addresses.into_iter().map(|address| SocketAddr::new(address.to_canonical(), port)).collect();
+    if there.is_empty() { Err(Failure::Unresolved) } else { Ok(Pinned(there)) }
+}
+
+/// What can be said of a server that the proxy at `upstream` is asked for: an address is looked at as in [`pin`], a name is not
+/// resolved here. The name of every loopback is taken for one. Nobody is let through to that proxy itself.
+pub fn beyond<'a>(
+    rules: &'a Rules,
+    resolver: &dyn Resolve,
+    (upstream, there): (&Host, &Pinned),
+    (host, port): (&Host, u16),
+    inside: Option<&Inside>,
+) -> Result<(), Failure<'a>> {
+    if there.0.iter().any(|address| address.port() == port) {
+        // By whatever name.
+        let same = |address: &IpAddr| there.0.iter().any(|there| there.ip() == address.to_canonical());
+        let led_there = match host {
+            Host::Address(address) => same(address),
+            Host::Name(name) => resolver.resolve(name).is_ok_and(|addresses| addresses.iter().any(same)),
+        };
+        if led_there || host == upstream {
+            return Err(Failure::Upstream);
+        }
+    }
+    match host {
+        Host::Address(_) => pin(rules, resolver, &[], (host, port), inside).map(|_| ()),
+        Host::Name(name) if is_loopback(name) => {
+            let own = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
+            if let Some((address, rule)) = own.iter().find_map(|own| Some((*own, rules.forbids(*own, port, inside)?))) {
+                return Err(Failure::Forbidden(address, rule));
+            }
+            let granted = own.iter().any(|own| rules.grants(*own, port, inside).is_some());
+            if granted { Ok(()) } else { Err(Failure::Address(own[0], "loopback")) }
+        }
+        Host::Name(_) => Ok(()),
+    }
+}
+
+/// Whether a name means the host itself wherever it is resolved (RFC 6761, section 6.3).
+fn is_loopback(name: &HostName) -> bool {
+    name.as_str() == "localhost" || name.as_str().ends_with(".localhost")
 }
 
 /// Whether packets to `address` would stay here: the kernel then chooses that address for the sender as well.

@@ -196,16 +196,20 @@ impl Head {
         if self.port == default { self.host.to_string() } else { format!("{}:{}", self.host, self.port) }
     }
 
-    /// The head that the server gets, for a connection that ends after it. `default` is the port of the scheme.
+    /// The head that the server gets, for a connection that ends after it. `default` is the port of the scheme. Where it goes
+    /// `through` a proxy, that is told whom it is for.
     #[must_use]
-    pub fn rebuilt(&self, default: u16) -> Vec<u8> {
+    pub fn rebuilt(&self, default: u16, through: bool) -> Vec<u8> {
+        let host = self.host_field(default);
+        let start = if through { format!("http://{host}") } else { String::new() };
         let target = match &self.target {
-            Target::Path(path, Some(query)) => format!("{}?{query}", path.as_str()),
-            Target::Path(path, None) => path.as_str().to_owned(),
+            Target::Path(path, Some(query)) => format!("{start}{}?{query}", path.as_str()),
+            Target::Path(path, None) => format!("{start}{}", path.as_str()),
+            // RFC 9112, section 3.2.4: a proxy is told of the server as a whole without a path.
+            Target::Server | Target::Tunnel if through => start,
             Target::Server | Target::Tunnel => "*".to_owned(),
         };
-        let mut out =
-            format!("{} {target} HTTP/1.1\r\nHost: {}\r\n", self.method, self.host_field(default)).into_bytes();
+        let mut out = format!("{} {target} HTTP/1.1\r\nHost: {host}\r\n", self.method).into_bytes();
         write_fields(&mut out, &self.fields);
         match self.body {
             Framing::Length(0) if !matches!(&*self.method, "POST" | "PUT" | "PATCH") => {}

@@ -13,6 +13,9 @@ use serde::{Deserialize, Serialize};
 /// The most hosts that the sums name.
 const NAMED_MAX: usize = 32;
 
+/// The longest text about what would help that is kept: it goes through a pipe with the sums, and has parts of the target's.
+const REMEDY_MAX: usize = 1024;
+
 /// How a request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -66,6 +69,9 @@ pub struct Entry {
     /// What the client was answered, or the server's own status.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
+    /// What would allow it, or why nothing does.
+    #[serde(skip)]
+    pub remedy: Option<String>,
     /// The address that was connected to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
@@ -107,14 +113,23 @@ pub struct Sums {
 #[derive(Debug, Default)]
 pub struct NetLog {
     file: Option<Mutex<File>>,
-    sums: Mutex<Sums>,
+    counted: Mutex<Counted>,
+}
+
+/// Sums, and what would help.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counted {
+    /// The sums.
+    pub sums: Sums,
+    /// For each of the hosts that were denied what would allow it, or why nothing does: what was told first.
+    pub remedies: BTreeMap<String, String>,
 }
 
 impl NetLog {
     /// Lines go to `file`, if there is one; it should be open for appending.
     #[must_use]
     pub fn new(file: Option<File>) -> Self {
-        Self { file: file.map(Mutex::new), sums: Mutex::default() }
+        Self { file: file.map(Mutex::new), counted: Mutex::default() }
     }
 
     /// Counts a request and writes its line, in one piece.
@@ -132,7 +147,8 @@ impl NetLog {
                 })
                 .is_err();
         }
-        let mut sums = self.sums.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
+        let Counted { sums, remedies } = &mut *counted;
         sums.lost_lines += u64::from(lost);
         sums.bytes_up += entry.bytes_up;
         sums.bytes_down += entry.bytes_down;
@@ -144,6 +160,9 @@ impl NetLog {
                 if let (Some(host), Some(port)) = (&entry.host, entry.port) {
                     let name = format!("{host}:{port}");
                     if sums.denied_hosts.len() < NAMED_MAX || sums.denied_hosts.contains_key(&name) {
+                        if let Some(remedy) = entry.remedy.as_ref().filter(|text| text.len() <= REMEDY_MAX) {
+                            remedies.entry(name.clone()).or_insert_with(|| remedy.clone());
+                        }
                         *sums.denied_hosts.entry(name).or_default() += 1;
                     }
                 }
@@ -151,10 +170,10 @@ impl NetLog {
         }
     }
 
-    /// The sums so far.
+    /// What was counted so far.
     #[must_use]
-    pub fn sums(&self) -> Sums {
-        self.sums.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    pub fn counted(&self) -> Counted {
+        self.counted.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
@@ -182,7 +201,7 @@ mod tests {
         for number in 0..100 {
             log.tell(Outcome::Denied, &entry(&format!("no{number}.test")), Duration::ZERO);
         }
-        let sums = log.sums();
+        let sums = log.counted().sums;
         assert_eq!((sums.allowed, sums.denied, sums.bytes_down, sums.denied_hosts.len()), (1, 101, 306, NAMED_MAX));
         assert_eq!(serde_json::from_str::<Sums>(&serde_json::to_string(&sums).unwrap()).unwrap(), sums);
         file.rewind().unwrap();

@@ -16,6 +16,7 @@ pub mod rules;
 #[cfg(unix)]
 pub mod source;
 pub mod token;
+pub mod upstream;
 
 #[cfg(any(target_os = "linux", all(unix, feature = "proxy")))]
 pub mod flow;

@@ -7,6 +7,7 @@ mod conversation;
 mod exchange;
 mod inspection;
 mod refused;
+mod through;
 mod tunnel;
 mod wire;
 
@@ -29,6 +30,7 @@ use super::log::NetLog;
 use super::rules::Rules;
 use super::source;
 use super::token::Token;
+use super::upstream::Url;
 use conversation::Conversation;
 use wire::{Clock, Socket};
 
@@ -72,6 +74,8 @@ pub struct Proxy {
     pub log: NetLog,
     /// Who looks into TLS, if anybody does.
     pub inspection: Option<Inspection>,
+    /// The proxy that is asked for connections.
+    pub upstream: Option<Url>,
     /// What a client has to say first.
     pub token: Option<Token>,
     /// Ports at which nothing but TLS and HTTP passes.

@@ -136,6 +136,12 @@ impl Rule {
         self.deny
     }
 
+    /// Whether it forbids addresses, also those that names lead to.
+    #[must_use]
+    pub fn forbids_addresses(&self) -> bool {
+        self.deny && matches!(self.place, Place::Net(_))
+    }
+
     /// Whether it looks at more than host and port, which nobody outside sees of an encrypted connection.
     #[must_use]
     pub fn looks_inside(&self) -> bool {

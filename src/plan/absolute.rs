@@ -9,9 +9,10 @@ use super::build::expand;
 use super::links::{asks_for_directory, beyond, walk};
 use super::resolve::workdir;
 use crate::egress::credentials::Source;
+use crate::egress::upstream;
 use crate::error::{Error, Kind, Result};
 use crate::host::Host;
-use crate::policy::Policy;
+use crate::policy::{Policy, Upstream};
 use crate::sys::process::describe;
 
 /// `policy` with `~`, relative paths and `..` resolved against the working directory in which its target would start.
@@ -34,6 +35,9 @@ pub fn absolute(policy: &Policy, host: &Host) -> Result<Policy> {
         if let Source::File(path) = &credential.spec.source {
             credential.spec = credential.spec.with_file(without_dots(&expand(path, host, Some(&base))?)?);
         }
+    }
+    if let Some(Upstream { spec: upstream::Spec::File(path), .. }) = &mut policy.egress.upstream {
+        *path = without_dots(&expand(path, host, Some(&base))?)?;
     }
     Ok(policy)
 }

@@ -22,7 +22,7 @@ use crate::egress::rules::{Rule, Rules};
 use crate::egress::token::Token;
 use crate::error::{Error, Kind, Result};
 use crate::host::Host;
-use crate::policy::{Credential, Egress, Origin, Policy, Protection};
+use crate::policy::{Credential, Egress, Origin, Policy, Protection, Upstream};
 use crate::sys::landlock;
 use crate::sys::process::describe;
 
@@ -96,6 +96,8 @@ pub struct Filter {
     pub rules: Rules,
     /// What it adds to them.
     pub added: Vec<Added>,
+    /// The proxy through which it does.
+    pub upstream: Option<Upstream>,
 }
 
 /// A secret that is added to requests, and what the target has instead.
@@ -168,8 +170,13 @@ pub fn find(
     taken: Option<u16>,
     lost: &mut Lost,
 ) -> Result<Option<WayOut>> {
-    let Egress { hosts, credentials, socket, port } = &policy.egress;
+    let Egress { hosts, credentials, upstream, socket, port } = &policy.egress;
     let refuse = |text: &str| Err(Error::text(Kind::Policy, text));
+    if let Some(Upstream { origin, .. }) = upstream.as_ref().filter(|_| hosts.is_empty() || socket.is_some()) {
+        let text =
+            format!("cannot use an upstream proxy ({origin}) without the proxy of --allow-host: only that asks it");
+        return refuse(&text);
+    }
     let way = match (hosts.is_empty(), socket, port) {
         (true, None, None) if credentials.is_empty() => return Ok(None),
         (true, ..) if !credentials.is_empty() => {
@@ -184,8 +191,19 @@ pub fn find(
             if cfg!(not(feature = "proxy")) {
                 return refuse("cannot let requests leave (--allow-host): this build has no proxy");
             }
+            // What a name leads to is known to that one alone.
+            if upstream.is_some()
+                && let Some(rule) = rules.iter().find(|rule| rule.forbids_addresses())
+            {
+                let missing = format!("the rule '{rule}' does not hold for names: the upstream proxy resolves them");
+                lost.push((Protection::Network, missing.into()));
+            }
             let added = added(credentials, &rules)?;
-            WayOut { entry: entry(backend, taken)?, to: To::Proxy(Filter { rules, added }), trust: None }
+            WayOut {
+                entry: entry(backend, taken)?,
+                to: To::Proxy(Filter { rules, added, upstream: upstream.clone() }),
+                trust: None,
+            }
         }
         (false, ..) => {
             return refuse("cannot use two proxies: --allow-host starts one, and --egress-socket names another");

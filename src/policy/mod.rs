@@ -26,6 +26,7 @@ pub use protection::Protection;
 use crate::backend::Backend;
 use crate::egress::credentials::{Source, Spec};
 use crate::egress::rules::Rule;
+use crate::egress::upstream;
 
 /// Where a setting came from, for messages: a person looks for the words that were typed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -81,6 +82,15 @@ pub struct Credential {
     pub origin: Origin,
 }
 
+/// The proxy by which requests leave, and who wants it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Upstream {
+    /// Where it is.
+    pub spec: upstream::Spec,
+    /// Where that came from.
+    pub origin: Origin,
+}
+
 /// Ways out of a network that is off. The default is none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Egress {
@@ -88,6 +98,8 @@ pub struct Egress {
     pub hosts: Vec<HostRule>,
     /// What it adds to them.
     pub credentials: Vec<Credential>,
+    /// The proxy through which it passes them on.
+    pub upstream: Option<Upstream>,
     /// The socket of a proxy that somebody else runs.
     pub socket: Option<PathBuf>,
     /// The port inside by which that one is reached.
@@ -98,16 +110,21 @@ impl Egress {
     /// Whether there is none.
     #[must_use]
     pub fn is_none(&self) -> bool {
-        let Self { hosts, credentials, socket, port } = self;
-        hosts.is_empty() && credentials.is_empty() && socket.is_none() && port.is_none()
+        let Self { hosts, credentials, upstream, socket, port } = self;
+        hosts.is_empty() && credentials.is_empty() && upstream.is_none() && socket.is_none() && port.is_none()
     }
 
     /// The files that hold secrets, as they were written, and who wants them.
     pub fn secret_files(&self) -> impl Iterator<Item = (&Path, &Origin)> {
-        self.credentials.iter().filter_map(|Credential { spec, origin }| match &spec.source {
+        let of_credentials = self.credentials.iter().filter_map(|Credential { spec, origin }| match &spec.source {
             Source::File(path) => Some((path.as_path(), origin)),
             Source::Env(_) | Source::Command(_) => None,
-        })
+        });
+        let of_upstream = self.upstream.iter().filter_map(|Upstream { spec, origin }| match spec {
+            upstream::Spec::File(path) => Some((path.as_path(), origin)),
+            upstream::Spec::Url(_) | upstream::Spec::Env(_) => None,
+        });
+        of_credentials.chain(of_upstream)
     }
 }
 

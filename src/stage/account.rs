@@ -1,6 +1,6 @@
 //! What is known about a run when it is over: for the result, and for nobody's decisions.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, SystemTime};
 
 #[cfg(unix)]
@@ -34,6 +34,8 @@ pub struct Account {
     pub output: Option<Written>,
     /// What became of requests, where a proxy of ours counted them.
     pub requests: Option<Sums>,
+    /// For hosts that were denied what would allow them, or why nothing does.
+    pub remedies: BTreeMap<String, String>,
     /// What was tried in place of the target, all acts of one path after another.
     #[cfg(unix)]
     pub tried: Vec<(Act, Answer)>,

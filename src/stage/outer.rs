@@ -33,7 +33,7 @@ use super::trial::Trial;
 use super::way_out::{Outside, Port, Proxy};
 use super::{mend, namespace, planted, strays, traces};
 use crate::backend::container;
-use crate::egress::log::Sums;
+use crate::egress::log::{Counted, Sums};
 use crate::host::Host;
 use crate::launch::{self, Command, Launch, Word};
 use crate::plan::Plan;
@@ -90,7 +90,9 @@ pub fn run(plan: &Plan, launch: &Launch, host: &Host, mode: Mode, port: Option<P
     let (outcome, account) = match start(plan, launch, host, mode, private.as_ref(), port) {
         Ok((started, left, proxy)) => {
             let mut watched = supervise::watch(plan, host, started, terminal);
-            watched.1.requests = proxy.and_then(Proxy::finish);
+            if let Some(Counted { sums, remedies }) = proxy.and_then(Proxy::finish) {
+                (watched.1.requests, watched.1.remedies) = (Some(sums), remedies);
+            }
             let lost = watched.1.requests.as_ref().map_or(0, |sums| sums.lost_lines);
             if lost > 0 {
                 tracing::warn!("{lost} lines of --net-log could not be written");

@@ -1,30 +1,66 @@
-//! The secrets of one run: looked up here, once, however many backends are tried.
+//! The secrets of one run, and the upstream proxy: looked up here, once, however many backends are tried.
 //!
 //! They go to the proxy and nowhere else. What says that one cannot be had has nothing of it.
 
-use crate::error::Result;
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use crate::egress::upstream::{Spec, URL_MAX, Url};
+use crate::error::{Error, Kind, Result};
 use crate::host::Host;
-use crate::plan::Plan;
+use crate::plan::way_out::To;
+use crate::plan::{Plan, expand, links};
+use crate::policy::Upstream;
 
 /// Secrets that were found.
 #[derive(Debug, Default)]
 pub struct Secrets {
     #[cfg(feature = "intercept")]
     found: found::Found,
+    upstream: Option<Box<(Upstream, Url)>>,
 }
 
 impl Secrets {
-    /// Looks up what `plan` wants to have added to requests, and refuses a run that would carry one of them inside.
-    #[cfg(feature = "intercept")]
+    /// Looks up what `plan` wants for requests, and refuses a run that would carry one of these secrets inside.
     pub fn find(&mut self, plan: &Plan, host: &Host) -> Result<()> {
-        self.found.complete(plan, host)
+        self.find_upstream(plan, host)?;
+        // No plan of another build wants any.
+        #[cfg(feature = "intercept")]
+        self.found.complete(plan, host)?;
+        Ok(())
     }
 
-    /// No plan of this build wants any.
-    #[cfg(not(feature = "intercept"))]
-    #[allow(clippy::unnecessary_wraps, clippy::unused_self, reason = "the same as with the feature")]
-    pub fn find(&mut self, _: &Plan, _: &Host) -> Result<()> {
+    fn find_upstream(&mut self, plan: &Plan, host: &Host) -> Result<()> {
+        let wanted = match plan.way_out.as_ref().map(|way| &way.to) {
+            Some(To::Proxy(filter)) => filter.upstream.as_ref(),
+            Some(To::Socket(_)) | None => None,
+        };
+        let Some(wanted) = wanted else {
+            self.upstream = None;
+            return Ok(());
+        };
+        // What an earlier attempt has read is not read again.
+        let url = match self.upstream.take().filter(|known| known.0 == *wanted) {
+            Some(known) => known.1,
+            None => read_url(wanted, plan, host)?,
+        };
+        let variable = plan.environment.vars.iter().find(|(_, value)| url.is_in(value.as_bytes()));
+        if let Some((name, _)) = variable {
+            let reason = format!("the variable '{}' of the command has its password in it", name.display());
+            return Err(refuse_upstream(wanted, &reason));
+        }
+        if plan.argv.iter().any(|word| url.is_in(word.as_bytes())) {
+            return Err(refuse_upstream(wanted, "an argument of the command has its password in it"));
+        }
+        self.upstream = Some(Box::new((wanted.clone(), url)));
         Ok(())
+    }
+
+    /// The proxy that is asked for connections.
+    #[must_use]
+    pub fn upstream(&self) -> Option<&Url> {
+        self.upstream.as_ref().map(|known| &known.1)
     }
 
     /// What the proxy needs to add them.
@@ -33,6 +69,43 @@ impl Secrets {
     pub fn credentials(&self) -> Vec<crate::egress::secrets::Credential> {
         self.found.credentials.clone()
     }
+}
+
+/// The URL, wherever it is. What is wrong with it is said without anything of it.
+fn read_url(wanted: &Upstream, plan: &Plan, host: &Host) -> Result<Url> {
+    let (place, text) = match &wanted.spec {
+        Spec::Url(url) => return Ok(url.clone()),
+        Spec::Env(name) => {
+            let place = format!("the variable '{name}'");
+            let value = host.variable(name).ok_or_else(|| refuse_upstream(wanted, &format!("{place} is not set")))?;
+            (place, value.as_bytes().to_vec())
+        }
+        Spec::File(path) => {
+            let place = format!("the file '{}'", path.display());
+            let full = expand(path, host, Some(&plan.workdir))?;
+            let bytes = bounded(&full).map_err(|error| {
+                refuse_upstream(wanted, &format!("{place} cannot be read: {}", links::reason(&full, &error)))
+            })?;
+            (place, bytes)
+        }
+    };
+    let wrong = |reason: &str| refuse_upstream(wanted, &format!("{place} {reason}"));
+    if text.len() > URL_MAX {
+        return Err(wrong(&format!("is longer than {URL_MAX} bytes")));
+    }
+    let text = std::str::from_utf8(&text).map_err(|_| wrong("is not UTF-8"))?;
+    Url::parse(text.trim_ascii()).map_err(|reason| wrong(&reason))
+}
+
+/// No more than a little over the longest URL.
+fn bounded(path: &Path) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    std::fs::File::open(path)?.take(URL_MAX as u64 + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn refuse_upstream(wanted: &Upstream, reason: &str) -> Error {
+    Error::text(Kind::Policy, format!("cannot use the upstream proxy ({}): {reason}", wanted.origin))
 }
 
 #[cfg(feature = "intercept")]

@@ -23,7 +23,7 @@ pub use port::Port;
 
 use super::secrets::Secrets;
 
-use crate::egress::log::Sums;
+use crate::egress::log::Counted;
 use crate::egress::source::Source;
 use crate::egress::token::Token;
 use crate::plan::Plan;
@@ -173,7 +173,7 @@ impl Proxy {
 
     /// Lets it end, and gives what it counted.
     #[must_use]
-    pub fn finish(self) -> Option<Sums> {
+    pub fn finish(self) -> Option<Counted> {
         use std::io::Read;
         const PATIENCE: std::time::Duration = std::time::Duration::from_secs(2);
         self.control.shutdown(std::net::Shutdown::Write).ok()?;
@@ -286,7 +286,7 @@ mod process {
     use crate::egress::address::System;
     use crate::egress::log::NetLog;
     use crate::egress::proxy::{Inspection, Limits, Listener, Proxy, serve as serve_proxy};
-    use crate::egress::rules::DEFAULT_PORTS;
+    use crate::egress::rules::{DEFAULT_PORTS, Rules};
     use crate::sys;
 
     /// In a process of its own: waits for the listener if it is not that of `port`, serves until the run is over, and says what was
@@ -306,13 +306,16 @@ mod process {
         let (inspection, certificates) = inspection(*trust, secrets)?.unzip();
         confine()?;
         let (stop, stopped) = UnixStream::pair()?;
+        // A trial has not read where the upstream proxy is: nothing may leave past it.
+        let unread = filter.upstream.is_some() && secrets.upstream().is_none();
         let proxy = Arc::new(Proxy {
-            rules: filter.rules.clone(),
+            rules: if unread { Rules::default() } else { filter.rules.clone() },
             limits: Limits::default(),
             resolver: Box::new(System),
             log: NetLog::new(log),
             inspection,
             token: token.cloned(),
+            upstream: secrets.upstream().cloned(),
             web: DEFAULT_PORTS.to_vec(),
             own: port.map(Port::address).into_iter().collect(),
             stop: stopped.into(),
@@ -332,7 +335,7 @@ mod process {
             // How it ended is of no use to anybody: what was counted counts.
             let _ended = served.join();
         }
-        control.write_all(&serde_json::to_vec(&proxy.log.sums())?)
+        control.write_all(&serde_json::to_vec(&proxy.log.counted())?)
     }
 
     /// What it takes to look into connections, and all that the target is to trust then, in a file that nobody can change.

@@ -4,10 +4,11 @@ use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf, Prefix};
 
 use crate::egress::credentials::Source;
+use crate::egress::upstream;
 use crate::error::{Error, Kind, Result};
 use crate::host::Host;
 use crate::plan::env::windows::is_absolute;
-use crate::policy::Policy;
+use crate::policy::{Policy, Upstream};
 use crate::sys::process::describe;
 
 /// `path` made absolute: `~` is the user's directory, and what is relative begins at `base`.
@@ -71,6 +72,9 @@ pub fn absolute(policy: &Policy, host: &Host) -> Result<Policy> {
         if let Source::File(path) = &credential.spec.source {
             credential.spec = credential.spec.with_file(expand(path, host, Some(&base))?);
         }
+    }
+    if let Some(Upstream { spec: upstream::Spec::File(path), .. }) = &mut policy.egress.upstream {
+        *path = expand(path, host, Some(&base))?;
     }
     Ok(policy)
 }

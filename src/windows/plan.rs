@@ -137,6 +137,9 @@ fn unknown_here(policy: &Policy) -> Result<()> {
         let what = format!("use the credential for '{}'", credential.spec.host);
         return refuse(&what, &credential.origin, "nobody adds it to requests here");
     }
+    if let Some(upstream) = policy.egress.upstream.as_ref().filter(|_| policy.egress.hosts.is_empty()) {
+        return refuse("use an upstream proxy", &upstream.origin, "only the proxy of --allow-host would ask it");
+    }
     if policy.limits.core.is_some() {
         return refuse("limit core files", origin("core"), "this system has none");
     }

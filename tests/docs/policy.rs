@@ -85,6 +85,12 @@ const OPTIONS: &[(&str, &[&str], &str, &str)] = &[
         "credentials",
         r#"["type=https_bearer,host=ok.test,env=T"]"#,
     ),
+    (
+        "--upstream-proxy URL",
+        &["--upstream-proxy", "http://proxy.test:3128"],
+        "upstream_proxy",
+        r#""http://proxy.test:3128""#,
+    ),
     ("--egress-socket PATH", &["--egress-socket", "/nope"], "egress_socket_path", r#""/nope""#),
     ("--egress-port N", &["--egress-port", "8080"], "egress_relay_port", "8080"),
     ("--deny-socket PATH", &["--deny-socket", "/nope"], "deny_unix_socket_paths", r#"["/nope"]"#),
@@ -352,6 +358,9 @@ fn property(field: &Field) -> Value {
         Kind::Seconds => json!({ "type": "string", "pattern": WHOLE_SECONDS, "not": { "pattern": "^[0.]*[a-z]+$" } }),
         Kind::Path => text(),
         Kind::Image => json!({ "type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._/:@+-]*$" }),
+        Kind::Upstream => {
+            json!({ "type": "string", "pattern": "^([Hh][Tt][Tt][Pp]://[^/?#\\s]+:[0-9]+/?|env=[A-Za-z_][A-Za-z0-9_]*|file=[^\\u0000]+)$" })
+        }
         Kind::Paths => list(text()),
         Kind::Credentials => {
             list(json!({ "type": "string", "pattern": "^[a-z]+=[^,\\u0000]+(,[a-z]+=[^,\\u0000]+)*$" }))

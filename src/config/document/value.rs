@@ -17,6 +17,7 @@ use super::BASE64;
 use crate::backend::Backend;
 use crate::egress::credentials::{Source, Spec};
 use crate::egress::rules::Rule;
+use crate::egress::upstream;
 use crate::log;
 use crate::policy::env::{EnvName, EnvRule, os_string};
 use crate::policy::hidden::{self, Overflow};
@@ -109,6 +110,15 @@ impl Word for Spec {
             ));
         }
         Ok(spec)
+    }
+}
+
+impl Word for upstream::Spec {
+    const ONE: &'static str = "the URL of a proxy";
+
+    fn read(text: &[u8]) -> Result<Self, String> {
+        // Never quoted: it may hold a password.
+        Self::parse(unicode(text)?).map_err(|reason| format!("the value {reason}"))
     }
 }
 

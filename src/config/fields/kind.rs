@@ -29,6 +29,8 @@ pub enum Kind {
     HostRules,
     /// A list of words about secrets.
     Credentials,
+    /// The URL of a proxy, or where it is read.
+    Upstream,
     /// The number of a port.
     Port,
     /// A list of names of profiles.
@@ -69,6 +71,7 @@ impl Kind {
             Self::Paths => "list of paths",
             Self::HostRules => "list of rules",
             Self::Credentials => "list of strings",
+            Self::Upstream => "URL of a proxy",
             Self::Port => "integer from 1 to 65535",
             Self::Profiles | Self::VariableNames => "list of names",
             Self::HiddenNames => "list of names that begin with a dot",
@@ -100,6 +103,7 @@ impl Kind {
             | Self::Paths
             | Self::HostRules
             | Self::Credentials
+            | Self::Upstream
             | Self::Port
             | Self::Profiles
             | Self::VariableNames

@@ -17,7 +17,7 @@ const FOUND: &str = "ends the processes that can be found.";
 const PER_PROCESS: &str = "sets the resource limit of each process.";
 
 /// Every key, in the order in which documents are written.
-pub const FIELDS: [Field; 44] = [
+pub const FIELDS: [Field; 45] = [
     Field {
         key: "extends",
         kind: Kind::Profiles,
@@ -345,6 +345,19 @@ pub const FIELDS: [Field; 44] = [
         seatbelt: "as bwrap.",
         none: "refused.",
         guesses: &["credential", "secrets", "credential_proxy", "tokens"],
+    },
+    Field {
+        key: "upstream_proxy",
+        kind: Kind::Upstream,
+        default: "none",
+        unit: "",
+        about: "The proxy through which the proxy of allow_hosts reaches servers, as with --upstream-proxy: \"http://HOST:PORT\", \
+            \"env=NAME\" or \"file=PATH\"; a URL with a password is read from one of the latter, and the file is masked.",
+        bwrap: "asks it for every connection; names go to it as names.",
+        landlock: "as bwrap; before ABI 4 without effect.",
+        seatbelt: "without effect.",
+        none: "without effect.",
+        guesses: &["proxy", "http_proxy", "https_proxy", "upstream", "parent_proxy", "proxy_url"],
     },
     Field {
         key: "egress_socket_path",

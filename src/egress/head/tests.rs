@@ -16,7 +16,7 @@ fn status(text: &str) -> u16 {
 }
 
 fn rebuilt(text: &str) -> String {
-    String::from_utf8(read(text).unwrap().rebuilt(80)).unwrap()
+    String::from_utf8(read(text).unwrap().rebuilt(80, false)).unwrap()
 }
 
 #[test]
@@ -48,6 +48,18 @@ fn a_clean_request_is_written_anew() {
     // Python's http.client sends the name alone.
     assert_eq!(status("CONNECT ok.test:443 HTTP/1.1\r\nHost: ok.test\r\n\r\n"), 200);
     assert_eq!(status("CONNECT ok.test:443 HTTP/1.0\r\n\r\n"), 200);
+}
+
+#[test]
+fn a_proxy_is_told_whom_a_request_is_for() {
+    for (text, line) in [
+        ("GET http://OK.test:80/a/../b?q HTTP/1.1\r\nHost: ok.test\r\n\r\n", "GET http://ok.test/b?q HTTP/1.1"),
+        ("GET http://ok.test:81 HTTP/1.1\r\nHost: ok.test:81\r\n\r\n", "GET http://ok.test:81/ HTTP/1.1"),
+        ("OPTIONS http://ok.test HTTP/1.1\r\nHost: ok.test\r\n\r\n", "OPTIONS http://ok.test HTTP/1.1"),
+    ] {
+        let head = String::from_utf8(read(text).unwrap().rebuilt(80, true)).unwrap();
+        assert_eq!(head.lines().next(), Some(line));
+    }
 }
 
 #[test]
@@ -231,7 +243,7 @@ proptest! {
     #[test]
     fn reading_never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
         if let Ok(head) = read_bytes(&bytes, Place::Proxy) {
-            prop_assert!(!head.rebuilt(80).is_empty());
+            prop_assert!(!head.rebuilt(80, false).is_empty());
         }
     }
 
@@ -246,7 +258,7 @@ proptest! {
         let fields: Vec<_> = names.iter().zip(&values).map(|(name, value)| format!("{name}: {value}\r\n")).collect();
         let fields = fields.concat();
         if let Ok(head) = read(&format!("{method} http://ok.test{path} HTTP/1.1\r\nHost: ok.test\r\n{fields}\r\n")) {
-            let bytes = head.rebuilt(80);
+            let bytes = head.rebuilt(80, false);
             let host = Host::parse("ok.test").unwrap();
             let again = read_bytes(&bytes, Place::Within(&host, 80)).unwrap();
             prop_assert_eq!((&again.method, &again.target, &again.fields, again.body), (&head.method, &head.target, &head.fields, head.body));

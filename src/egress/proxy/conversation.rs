@@ -1,7 +1,6 @@
 //! One connection of a client, from its first byte: what it wants, whether it may, and who goes on with it.
 
 use std::io;
-use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::time::Instant;
 
@@ -140,10 +139,10 @@ impl<'a> Conversation<'a> {
             self.clock.write_all(&mut self.client, welcome, end).map_err(|_| Stop::Gone)?;
             return self.tunnel(server, look, &head.host, head.port);
         }
-        let (server, _) = self.open_request(head)?;
+        let server = self.open_request(head)?;
         let mut head = head.clone();
         self.proxy.swap(&mut head, false)?;
-        self.exchange(&head, server, 80)
+        self.exchange(&head, server, 80, self.proxy.upstream.as_ref().filter(|upstream| upstream.takes_requests()))
     }
 
     /// Asks the rules about a connection into which nobody looks, and makes it.
@@ -155,32 +154,28 @@ impl<'a> Conversation<'a> {
             Verdict::Inspect(rule) => return Err(Refused::opaque(rule, host, port)),
             Verdict::Denied(denial) => return Err(Refused::by_rules(denial, host, port, None)),
         };
-        self.connect(rule, host, port, None).map(|(socket, _)| (socket, look))
+        self.connect(rule, host, port, None).map(|socket| (socket, look))
     }
 
-    fn open_request(&mut self, head: &Head) -> Result<(Socket, SocketAddr), Refused> {
+    fn open_request(&mut self, head: &Head) -> Result<Socket, Refused> {
         let path = head.path_for_rules();
         let inside = Inside { method: &head.method, path: &path };
         let rule = self.allow(head, &inside)?;
         self.connect(rule, &head.host, head.port, Some(&inside))
     }
 
-    fn connect(
-        &mut self,
-        rule: &Rule,
-        host: &Host,
-        port: u16,
-        inside: Option<&Inside>,
-    ) -> Result<(Socket, SocketAddr), Refused> {
+    /// Connects to where a request is going, of which `inside` is known, or a tunnel.
+    fn connect(&mut self, rule: &Rule, host: &Host, port: u16, inside: Option<&Inside>) -> Result<Socket, Refused> {
         self.entry.rule = Some(rule.to_string());
-        let Proxy { rules, resolver, own, limits, .. } = self.proxy;
+        let Proxy { rules, resolver, own, limits, upstream, .. } = self.proxy;
+        if let Some(upstream) = upstream {
+            return self.connect_through(upstream, host, port, inside);
+        }
         let failed = |failure| Refused::unreached(failure, host, port);
         let pinned = pin(rules, &**resolver, own, (host, port), inside).map_err(failed)?;
         let (stream, address) = pinned.connect(limits.connect).map_err(failed)?;
         self.entry.address = Some(address.to_string());
-        let socket =
-            Socket::from_tcp(stream).map_err(|error| Refused::of_error(&error, "cannot be read", host, port))?;
-        Ok((socket, address))
+        Socket::from_tcp(stream).map_err(|error| Refused::of_error(&error, "cannot be read", host, port))
     }
 
     fn socks(mut self) {
@@ -307,6 +302,7 @@ impl<'a, C: Wire> Conversation<'a, C> {
         }
         self.entry.status = Some(refused.status);
         self.entry.reason = Some(refused.code.to_owned());
+        self.entry.remedy = Some(refused.hint.clone().unwrap_or_else(|| refused.text.clone()));
         if let Some(rule) = &refused.rule {
             self.entry.rule = Some(rule.clone());
         }

@@ -9,6 +9,7 @@ use nix::poll::PollFlags;
 use super::super::body::{Body, Framing};
 use super::super::head::{Answer, HEAD_MAX, Head};
 use super::super::log::Outcome;
+use super::super::upstream::Url;
 use super::conversation::{Conversation, Left, Stop};
 use super::refused::Refused;
 use super::wire::{Wire, interest};
@@ -64,11 +65,12 @@ enum Incoming {
 }
 
 impl<C: Wire> Conversation<'_, C> {
-    /// Passes `head` and its body on to `server`, and the answer back. `default` is the port of the scheme.
-    pub(super) fn exchange(&mut self, head: &Head, mut server: impl Wire, default: u16) -> Left {
+    /// Passes `head` and its body on to `server`, and the answer back. `default` is the port of the scheme. What goes `through`
+    /// another proxy is told so.
+    pub(super) fn exchange(&mut self, head: &Head, mut server: impl Wire, default: u16, through: Option<&Url>) -> Left {
         let mut state = Exchange {
             body: Body::of_request(head.body),
-            up: Outgoing { bytes: head.rebuilt(default), sent: 0 },
+            up: Outgoing { bytes: head.rebuilt(default, through.is_some()), sent: 0 },
             down: Outgoing::default(),
             answer: Incoming::Head(Vec::new()),
             begun: false,
@@ -77,7 +79,7 @@ impl<C: Wire> Conversation<'_, C> {
             method: head.method.clone(),
             status: None,
         };
-        let left = self.go_on(&mut state, &mut server, head);
+        let left = self.go_on(&mut state, &mut server, head, through);
         self.entry.status = state.status;
         match left {
             Ok(()) => {
@@ -109,7 +111,7 @@ impl<C: Wire> Conversation<'_, C> {
         }
     }
 
-    fn go_on(&mut self, state: &mut Exchange, server: &mut impl Wire, head: &Head) -> Left {
+    fn go_on(&mut self, state: &mut Exchange, server: &mut impl Wire, head: &Head, through: Option<&Url>) -> Left {
         let mut end = self.idle_end();
         let mut buffer = vec![0; 32 * 1024];
         let failed = |error: &io::Error, what| Refused::of_error(error, what, &head.host, head.port);
@@ -152,6 +154,10 @@ impl<C: Wire> Conversation<'_, C> {
                         let proxy = self.proxy;
                         let taken = state.take_answer(&buffer[..count], &|value| proxy.echoes(value));
                         taken.map_err(|reason| Refused::answer(reason, &head.host, head.port))?;
+                        // No server asks that; it is no matter of the command's.
+                        if let (Some(upstream), Some(407)) = (through, state.status) {
+                            return Err(Refused::by_upstream(407, "", upstream, &head.host, head.port).into());
+                        }
                     }
                     Err(error) if waits(&error) => {}
                     Err(error) => return Err(failed(&error, "breaks off").into()),

@@ -226,7 +226,7 @@ mod tls {
             let mut server = StreamOwned::new(connection, server);
             let end = super::super::until(self.begun, self.proxy.limits.connect, self.proxy.limits.total);
             begin(self.clock, &mut server, end).map_err(|error| failed(&plain(&error)))?;
-            self.exchange(&head, server, 443)
+            self.exchange(&head, server, 443, None)
         }
     }
 

@@ -8,6 +8,8 @@ use super::super::host::Host;
 use super::super::log::Outcome;
 use super::super::rules::{Denial, Inside, Rule};
 use super::super::socks;
+use super::super::upstream::Url;
+use crate::log::escape;
 use crate::sys;
 
 /// A request that is not passed on.
@@ -130,11 +132,51 @@ impl Refused {
                 hint: None,
                 rule: None,
             },
+            Failure::Upstream => Self {
+                outcome: Outcome::Denied,
+                status: 508,
+                code: "loop",
+                text: format!("{name} is the upstream proxy itself"),
+                hint: None,
+                rule: None,
+            },
             Failure::TimedOut => failed(504, "timeout", format!("{name} does not answer")),
             Failure::Unreachable(error) => {
                 failed(502, "unreachable", format!("cannot connect to {name}: {}", sys::process::describe(&error)))
             }
         }
+    }
+
+    /// An upstream proxy that nobody reached.
+    pub(super) fn no_upstream(failure: &Failure, upstream: &Url) -> Self {
+        let name = format!("the upstream proxy '{upstream}'");
+        let failed = |status, code, text| Self { outcome: Outcome::Failed, status, code, text, hint: None, rule: None };
+        match failure {
+            Failure::TimedOut => failed(504, "timeout", format!("{name} does not answer")),
+            Failure::Unreachable(error) => {
+                failed(502, "upstream", format!("cannot connect to {name}: {}", sys::process::describe(error)))
+            }
+            Failure::Unresolved | Failure::Address(..) | Failure::Forbidden(..) | Failure::Loop | Failure::Upstream => {
+                failed(502, "upstream", format!("cannot resolve {name}"))
+            }
+        }
+    }
+
+    /// An upstream proxy that does not do what it was asked for.
+    pub(super) fn by_upstream(status: u16, phrase: &str, upstream: &Url, host: &Host, port: u16) -> Self {
+        let phrase = match (status, phrase) {
+            (407, _) if upstream.authorization().is_some() => ", it does not accept the user and password".to_owned(),
+            (407, _) => ", it wants a user and a password".to_owned(),
+            (_, "") => String::new(),
+            (_, phrase) => format!(" ({})", escape(&crate::log::excerpt(phrase, crate::log::WORD_SHOWN_MAX))),
+        };
+        Self::upstream_fails(&format!("answers {status}{phrase}"), upstream, host, port)
+    }
+
+    /// The same where it is no answer.
+    pub(super) fn upstream_fails(reason: &str, upstream: &Url, host: &Host, port: u16) -> Self {
+        let text = format!("cannot reach '{host}:{port}': the upstream proxy '{upstream}' {reason}");
+        Self { outcome: Outcome::Failed, status: 502, code: "upstream", text, hint: None, rule: None }
     }
 
     /// A server that answered in no way that is known, or not to the end.
@@ -184,6 +226,7 @@ impl Refused {
         // Clients show nothing else of an answer to CONNECT.
         let phrase = match (&self.hint, tunnel) {
             (Some(hint), true) => format!("{phrase} by sandbox-run, hint: {hint}"),
+            (None, true) if self.code == "upstream" => format!("{phrase} by sandbox-run: {}", self.text),
             (None, true) => format!("{phrase} by sandbox-run"),
             (_, false) => phrase.to_owned(),
         };

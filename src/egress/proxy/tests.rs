@@ -117,6 +117,7 @@ impl World {
             resolver: Box::new(names),
             log: NetLog::new(Some(file)),
             inspection: setup.inspection,
+            upstream: None,
             token: setup.token,
             web: setup.web,
             own,
@@ -166,7 +167,7 @@ impl World {
     }
 
     fn sums(&self) -> Sums {
-        self.proxy.log.sums()
+        self.proxy.log.counted().sums
     }
 
     fn end(&mut self) {

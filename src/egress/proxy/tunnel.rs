@@ -36,7 +36,7 @@ impl Conversation<'_> {
             Opening::Http => {
                 self.clear = true;
                 let head = self.request_within(host, port, false)?;
-                self.exchange(&head, server, if port == 443 { 443 } else { 80 })
+                self.exchange(&head, server, if port == 443 { 443 } else { 80 }, None)
             }
             Opening::Other | Opening::Partial if !web && look != Look::Only => {
                 self.carry(&server);

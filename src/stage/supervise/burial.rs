@@ -240,9 +240,6 @@ impl Watch<'_> {
         let early = self.asked.filter(|_| self.started_at.is_none());
         account.asked = account.asked.or(early).or(self.terminated_at.map(|_| Signal::SIGTERM as i32)).or(ended_by);
         account.output = self.output.map(Output::finish);
-        if let Some(limit) = account.ended_by {
-            tracing::warn!("the command was ended: {}", limit.reached());
-        }
         account.denials = self.trace.map(Listener::finish);
         if let Some(start) = self.started_at {
             // When nobody told of its end, it ended about now.
@@ -274,6 +271,22 @@ impl Watch<'_> {
         if account.output.as_ref().is_some_and(|output| output.over) {
             account.limits_hit.insert(Limit::Output);
         }
+        if let Some(limit) = account.ended_by.or_else(|| by_kernel(account)) {
+            tracing::warn!("the command was ended: {}", limit.reached());
+        }
         self.account
     }
+}
+
+/// The limit for which the kernel ended the target by a signal, as far as that can be told; nobody asked for its end then.
+fn by_kernel(account: &Account) -> Option<Limit> {
+    let Some(End::Signaled(signal)) = account.end.filter(|_| account.asked.is_none()) else { return None };
+    let limits: &[Limit] = match Signal::try_from(signal) {
+        // Who does not obey the first signal for its time gets this one.
+        Ok(Signal::SIGKILL) => &[Limit::Memory, Limit::Cpu],
+        Ok(Signal::SIGXCPU) => &[Limit::Cpu],
+        Ok(Signal::SIGXFSZ) => &[Limit::FileSize],
+        _ => &[],
+    };
+    limits.iter().copied().find(|limit| account.limits_hit.contains(limit))
 }
