@@ -34,6 +34,7 @@ use std::path::{Path, PathBuf};
 use super::Absent;
 use super::build::Builder;
 use super::closed;
+use super::heed;
 use super::links::{Walk, walk};
 use super::view::{FileKind, Rule};
 use crate::error::{Error, Kind, Result};
@@ -73,6 +74,7 @@ impl Builder<'_> {
     /// What `.git`s and directories at `paths` need.
     pub(super) fn repositories(&mut self, paths: &[PathBuf]) -> Result<()> {
         for path in paths {
+            heed()?;
             if path.file_name().is_some_and(|name| name == ".git") {
                 self.dot_git(path)?;
                 continue;

@@ -8,6 +8,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::time::SystemTime;
 
 use super::rerere;
 use crate::plan::build::Builder;
@@ -19,6 +20,17 @@ pub struct Stamp {
     size: u64,
     changed: (i64, i64),
 }
+
+impl Stamp {
+    /// Whether another change would be told from the last one, for which clocks of file systems are too slow at first.
+    pub(super) fn is_settled(&self) -> bool {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |now| now.as_secs());
+        i64::try_from(now).is_ok_and(|now| self.changed.0 + SETTLES < now)
+    }
+}
+
+/// After so many seconds, with room for a host's clock that is not that of its files.
+const SETTLES: i64 = 5;
 
 /// Names a stash that git puts into the work tree by itself at the next commit: one that `git merge --autostash` left.
 pub const STASH: &str = "MERGE_AUTOSTASH";
