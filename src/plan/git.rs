@@ -8,6 +8,7 @@
 
 mod around;
 pub mod bounds;
+pub mod compare;
 mod data;
 pub mod family;
 mod given;
@@ -17,6 +18,7 @@ pub mod kept;
 mod named;
 pub mod paths;
 mod places;
+pub mod refs;
 pub mod rerere;
 pub mod seen;
 mod settings;
