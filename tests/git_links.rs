@@ -178,9 +178,9 @@ fn git_writes_through_no_ref_of_the_command() {
         ("refs/heads/main", "../config", commit, "w/.git/config"),
         ("refs/heads/main", "../hooks/post-commit", commit, "w/.git/hooks/post-commit"),
         ("refs/heads/main", "../../o/new", commit, "o/new"),
-        ("HEAD", "refs/heads/../../hooks/post-commit", commit, "w/.git/hooks/post-commit"),
+        ("HEAD", "refs/heads/../../hooks/new", commit, "w/.git/hooks/new"),
         ("ORIG_HEAD", "../../o/new", "git reset -q --hard", "o/new"),
-        ("refs/remotes/origin/main", "../../o/new", "git fetch -q", "o/new"),
+        ("refs/tags/v", "../../o/new", "git fetch -q ../o/repo main:refs/tags/v", "o/new"),
         ("worktrees/tree/ORIG_HEAD", "../../o/new", "cd tree; git reset -q --hard", "o/new"),
         (
             "modules/lib/sub/HEAD",
