@@ -140,12 +140,16 @@ fn long_settings_are_not_read_for_each_worktree() {
     assert!(read < 20 * long as u64, "{read}");
 }
 
+fn lines(count: usize, line: impl Fn(usize) -> String) -> String {
+    (0..count).map(line).collect::<Vec<_>>().concat()
+}
+
 #[test]
 fn more_settings_than_anybody_has_are_refused() {
     // Holes take no room.
     let world = World::new();
     nested(&world, 1, 1);
-    let include: String = (0..5).map(|number| format!("[include]\n\tpath = ../../i{number}\n")).collect();
+    let include = lines(5, |number| format!("[include]\n\tpath = ../../i{number}\n"));
     world.write("w/c0/.git/config", include);
     for number in 0..5 {
         fs::File::create(world.path(&format!("w/i{number}"))).unwrap().set_len(15 << 20).unwrap();
@@ -159,8 +163,7 @@ fn more_settings_than_anybody_has_are_refused() {
     // One list of settings has a hundred directories of hooks.
     let world = World::new();
     nested(&world, 1, 1);
-    let hooks =
-        |count: usize| (0..count).map(|number| format!("[core]\n\thooksPath = h{number}\n")).collect::<String>();
+    let hooks = |count| lines(count, |number| format!("[core]\n\thooksPath = h{number}\n"));
     world.write("w/c0/.git/config", hooks(101));
     let words = &["cannot look at the settings in 'h100': the settings name more than 100 places for the same"];
     world.sh(["-w", "."], "touch ran").done().refused(125, words);
@@ -174,7 +177,7 @@ fn more_places_in_settings_than_anybody_has_are_refused() {
     let world = World::new();
     nested(&world, 51, 1);
     for chain in 0..51 {
-        let include: String = (0..1000).map(|number| format!("[include]\n\tpath = i{number}\n")).collect();
+        let include = lines(1000, |number| format!("[include]\n\tpath = i{number}\n"));
         world.write(&format!("w/c{chain}/.git/config"), include);
     }
     let words = &["settings name more than 50000 places, and '", "' is not looked at"];

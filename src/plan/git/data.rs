@@ -17,8 +17,11 @@ const LONG: usize = 64 << 10;
 
 thread_local! {
     /// What the last long file of settings says: those of a repository are asked for with each of its worktrees.
-    static LAST: RefCell<Option<(Stamp, HashMap<String, Vec<u8>>)>> = const { RefCell::new(None) };
+    static LAST: RefCell<Option<Said>> = const { RefCell::new(None) };
 }
+
+/// Values by section and key, and the file that says them.
+type Said = (Stamp, HashMap<String, Vec<u8>>);
 
 /// The git directory that a `.git` file names.
 fn named_directory(dot_git: &Path) -> Option<PathBuf> {

@@ -75,7 +75,7 @@ impl Named {
         match (section.as_str(), key.as_str()) {
             ("core", "hookspath") if below.is_empty() => self.name(|named| &mut named.hooks, in_home(&value, home)),
             ("init", "templatedir") if below.is_empty() => {
-                self.name(|named| &mut named.templates, in_home(&value, home))
+                self.name(|named| &mut named.templates, in_home(&value, home));
             }
             ("core", "worktree") if below.is_empty() && !value.is_empty() && !value.contains(&0) => {
                 self.name(|named| &mut named.worktrees, Some(OsStr::from_bytes(&value).into()));

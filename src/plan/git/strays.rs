@@ -129,7 +129,7 @@ impl Level {
             (Self::Top, "worktrees") => Some((0, Self::Worktrees)),
             (Self::Worktrees, _) => Some((0, Self::Worktree)),
             (Self::Top | Self::Worktree, "refs") | (Self::Refs, _) => Some((0, Self::Refs)),
-            (Self::Top, "info") | (Self::Worktree | Self::Deep, _) | (Self::Objects, "info") => Some((0, Self::Deep)),
+            (Self::Top | Self::Objects, "info") | (Self::Worktree | Self::Deep, _) => Some((0, Self::Deep)),
             (Self::Top, "logs") => Some((1, Self::Deep)),
             // What others keep there can be large.
             (Self::Top, "lfs" | "annex") => Some((2, Self::Flat)),
