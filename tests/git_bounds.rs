@@ -108,3 +108,79 @@ fn no_core() -> std::io::Result<()> {
 fn ignore(signal: Signal) -> std::io::Result<()> {
     sandbox_run::sys::signals::ignore(signal).map_err(Into::into)
 }
+
+/// Bytes that a run of the program reads, as the kernel counts them; `None` where it does not.
+fn bytes_read(world: &World, options: &str) -> Option<u64> {
+    let program = crate::harness::program();
+    let script = format!("'{}' {options} >/dev/null && grep ^rchar: /proc/$$/io || :", program.display());
+    let out = world.call("sh", ["-c", &script]).done().out();
+    out.strip_prefix("rchar: ")?.trim().parse().ok()
+}
+
+/// Settings of a repository hold for each of its worktrees, and are read once.
+#[test]
+fn long_settings_are_not_read_for_each_worktree() {
+    let world = World::new();
+    nested(&world, 1, 1);
+    for number in 0..60 {
+        let data = format!("w/c0/.git/worktrees/w{number}");
+        world.write(&format!("{data}/HEAD"), "ref: refs/heads/main\n");
+        world.write(&format!("{data}/commondir"), "../..\n");
+        world.write(&format!("{data}/gitdir"), world.text(&format!("o/w{number}/.git\n")));
+    }
+    let Some(before) = bytes_read(&world, "--dry-run -w . true") else {
+        return crate::harness::skip("bytes that are read", "the kernel does not count them");
+    };
+    let long = 1 << 20;
+    let settings = format!("[core]\n\thooksPath = hk\n[x]\n\ty = {}\n", "z".repeat(long));
+    world.write("w/c0/.git/config", settings);
+    world.sh(["-w", "."], "mkdir c0/hk").done().code(0).stderr_has("c0/hk', which git on the host would obey");
+    let read = bytes_read(&world, "--dry-run -w . true").unwrap() - before;
+    assert!(read > long as u64, "the control: {read}");
+    assert!(read < 20 * long as u64, "{read}");
+}
+
+fn lines(count: usize, line: impl Fn(usize) -> String) -> String {
+    (0..count).map(line).collect::<Vec<_>>().concat()
+}
+
+#[test]
+fn more_settings_than_anybody_has_are_refused() {
+    // Holes take no room.
+    let world = World::new();
+    nested(&world, 1, 1);
+    let include = lines(5, |number| format!("[include]\n\tpath = ../../i{number}\n"));
+    world.write("w/c0/.git/config", include);
+    for number in 0..5 {
+        fs::File::create(world.path(&format!("w/i{number}"))).unwrap().set_len(15 << 20).unwrap();
+    }
+    let words = &["cannot look at the settings in '", "w/i4': the settings of all repositories are larger than 64 MiB"];
+    world.sh(["-w", "."], "touch ran").done().refused(125, words);
+    assert!(!world.has("w/ran"));
+    // The control.
+    fs::remove_file(world.path("w/i4")).unwrap();
+    world.sh(["-w", "."], "true").done().code(0);
+    // One list of settings has a hundred directories of hooks.
+    let world = World::new();
+    nested(&world, 1, 1);
+    let hooks = |count| lines(count, |number| format!("[core]\n\thooksPath = h{number}\n"));
+    world.write("w/c0/.git/config", hooks(101));
+    let words = &["cannot look at the settings in 'h100': the settings name more than 100 places for the same"];
+    world.sh(["-w", "."], "touch ran").done().refused(125, words);
+    assert!(!world.has("w/ran"));
+    world.write("w/c0/.git/config", hooks(100) + &hooks(100));
+    world.sh(["-w", "."], "true").done().code(0);
+}
+
+#[test]
+fn more_places_in_settings_than_anybody_has_are_refused() {
+    let world = World::new();
+    nested(&world, 51, 1);
+    for chain in 0..51 {
+        let include = lines(1000, |number| format!("[include]\n\tpath = i{number}\n"));
+        world.write(&format!("w/c{chain}/.git/config"), include);
+    }
+    let words = &["settings name more than 50000 places, and '", "' is not looked at"];
+    world.sh(["-w", "."], "touch ran").done().refused(125, words);
+    assert!(!world.has("w/ran"));
+}

@@ -188,3 +188,22 @@ fn a_group_can_write_its_repository_again() {
         assert_eq!(format!("{mode:o}"), "2775", "{name}");
     }
 }
+
+/// Nothing can be mounted on a link, nor behind one that leads elsewhere later.
+#[test]
+fn places_of_submodules_and_worktrees_are_no_links() {
+    for (place, kind) in [("modules", "lib"), ("worktrees", "tree")] {
+        let world = repository();
+        let data = format!(
+            "git clone -q ../o/repo .; mkdir -p data/{kind}; cp -r .git/. data/{kind}; ln -s ../data .git/{place}"
+        );
+        outside(&world, &data);
+        let words = &["cannot protect what git runs: '", &format!("w/.git/{place}' is a link to '")];
+        inside(&world, ["-w", "."], "touch ran").done().refused(125, words);
+        assert!(!world.has("w/ran"));
+        // Without a grant nothing is lost, and a grant of the git directory accepts it.
+        inside(&world, [], "git status --short >/dev/null").done().code(0);
+        inside(&world, ["-w", ".", "-w", ".git"], "touch ran").done().code(0);
+        assert!(world.has("w/ran"));
+    }
+}

@@ -281,16 +281,59 @@ fn no_submodule_comes_in_the_place_of_a_directory_that_is_protected() {
     }
 }
 
-/// git puts it into the work tree at the next commit, without a word.
+/// git puts it into the work tree by itself: at the next commit, and even when a rebase is given up.
 #[test]
-fn no_stash_waits_for_a_commit_of_the_caller() {
-    let script = format!(
-        "cp .git/index i; export GIT_INDEX_FILE=i; H=$(git hash-object -w e/pre-commit); \
-         git update-index --add --cacheinfo 100755,$H,tools/hooks/pre-commit; T=$(git write-tree); unset GIT_INDEX_FILE; rm i; \
-         I=$(git {COMMIT} commit-tree -p HEAD -m i HEAD^{{tree}}); git {COMMIT} commit-tree -p HEAD -p $I -m s $T >.git/MERGE_AUTOSTASH"
+fn no_stash_waits_for_the_caller() {
+    let commit = "echo b >b; git add b; git commit -qm u; git commit -q --allow-empty -m x";
+    for (place, name, then, when) in [
+        (".git", "MERGE_AUTOSTASH", commit, "at the next commit"),
+        (
+            ".git/rebase-merge",
+            "autostash",
+            "git rebase --abort; git commit -q --allow-empty -m x",
+            "when the rebase ends",
+        ),
+        (
+            ".git/rebase-apply",
+            "autostash",
+            "git rebase --abort; git commit -q --allow-empty -m x",
+            "when the rebase ends",
+        ),
+    ] {
+        let script = format!(
+            "cp .git/index i; export GIT_INDEX_FILE=i; H=$(git hash-object -w e/pre-commit); \
+             git update-index --add --cacheinfo 100755,$H,tools/hooks/pre-commit; T=$(git write-tree); unset GIT_INDEX_FILE; rm i; \
+             I=$(git {COMMIT} commit-tree -p HEAD -m i HEAD^{{tree}}); mkdir -p {place}; \
+             git {COMMIT} commit-tree -p HEAD -p $I -m s $T >{place}/{name}; test {place} = .git || {{ cd {place}; \
+             git rev-parse HEAD | tee orig-head >onto; echo refs/heads/main >head-name; touch interactive; echo 1 | tee next >last; }}"
+        );
+        let said = format!(
+            "{place}/{name}' is new, so git on the host would put what the command chose into the work tree {when}"
+        );
+        held_and_said(&Try { script, then, ..Try::default() }, &said);
+    }
+    // What the caller has saved in one can still be had, and what is the caller's stays.
+    let world = clone();
+    let begin = "git checkout -qb b; echo two >file; git commit -qam two; echo 2 >other; git add other; git commit -qm other; \
+        git checkout -q main; echo three >file; git commit -qam three; git checkout -q b; echo mine >other; \
+        git rebase -q --autostash main >/dev/null 2>&1 || test -e .git/rebase-merge/autostash";
+    outside(&world, begin);
+    inside(&world, ["-w", "."], "git status >/dev/null; git log -1 --format=%s").done().code(0).stderr("");
+    outside(
+        &world,
+        "git rebase --abort >/dev/null 2>&1; grep mine other; git checkout -q .; git checkout -q main; git branch -qD b",
     );
-    let then = "echo b >b; git add b; git commit -qm u; git commit -q --allow-empty -m x";
-    held_and_said(&Try { script, then, ..Try::default() }, "/MERGE_AUTOSTASH' is new, so git on the host would put");
+    let world = clone();
+    let done = inside(&world, ["-w", "."], begin).done().code(0);
+    done.stderr_has("(git stash apply, with the commit in it, does that): it is now '.autostash.sandbox-run-");
+    outside(
+        &world,
+        "git rebase --abort >/dev/null 2>&1; git stash apply -q $(cat .git/.autostash.sandbox-run-*); grep mine other",
+    );
+    // One that comes to an end is no matter.
+    let script = "git checkout -q .; git checkout -qb c main; echo 4 >new; git add new; git commit -qm new; echo mine >file; \
+        git rebase -q --autostash main^ 2>/dev/null; grep mine file";
+    inside(&world, ["-w", "."], script).done().code(0).stderr_lacks("sandbox-run:");
 }
 
 /// One that the caller has stays, and so do those that are added where nothing is kept.
@@ -304,4 +347,96 @@ fn submodules_are_added_and_moved_on() {
     );
     inside(&world, ["-w", ".", "-r", "../o/repo"], &script).done().code(0).stderr_lacks("sandbox-run:");
     outside(&world, "git submodule --quiet update --init; test -z \"$(git status --porcelain)\"");
+}
+
+/// What is hidden is empty to the command: an index that has something else for it would put that there.
+#[test]
+fn nothing_new_comes_in_the_place_of_what_is_hidden() {
+    let hidden = "printf '.env\\n/.aws\\n/key\\n' >.gitignore; mkdir .aws; echo mine | tee .env key >.aws/credentials; git add .gitignore; git commit -qm x";
+    for (name, options) in [(".env", &[][..]), (".aws/credentials", &[]), ("key", &["--mask", "key"])] {
+        let script =
+            format!("H=$(echo evil | git hash-object -w --stdin); git update-index --add --cacheinfo 100644,$H,{name}");
+        let then = format!("git checkout -q -- .; ! grep -q evil {name} || touch ../o/ran");
+        held(&Try { before: hidden.into(), options, script, then: &then, name, ..Try::default() });
+    }
+    // What the command adds of it without knowing is told of, once.
+    let world = clone();
+    outside(&world, "echo mine >.mine");
+    let done = inside(&world, ["-w", "."], "git add -A; git commit -qm x").done().code(0);
+    let text = "index' has hidden files as empty ones, as which the command saw them: git checkout on the host would empty what is there: '";
+    done.stderr_has(text).stderr_has(&world.text("w/.mine"));
+    assert!(outside(&world, "git ls-files; cat .mine").ends_with(".mine\nfile\nmine\n"));
+    inside(&world, ["-w", "."], "echo x >new; git add new; git commit -qm y")
+        .done()
+        .code(0)
+        .stderr_lacks("as empty ones");
+    outside(&world, "git checkout -q .; test ! -s .mine");
+    // One that is empty has nothing to lose.
+    let world = clone();
+    outside(&world, "touch .mine");
+    inside(&world, ["-w", "."], "git add -A; git commit -qm x").done().is(0, "", "");
+}
+
+/// A branch without the hooks, and back again: git has nothing to change there.
+#[test]
+fn what_an_index_has_as_it_lies_there_may_stay() {
+    let tracked = "git branch none; mkdir .githooks; printf '#!/bin/sh\\n' >.githooks/pre-commit; chmod +x .githooks/pre-commit; \
+        git config core.hooksPath .githooks; git add .; git commit -qm hooks";
+    let back = "git checkout -qf main 2>/dev/null";
+    for script in [back, "git read-tree main"] {
+        let world = clone();
+        outside(&world, tracked);
+        inside(&world, ["-w", "."], "git checkout -q none 2>/dev/null").done().is(0, "", "");
+        inside(&world, ["-w", "."], script).done().stderr("");
+        assert!(world.has("w/.git/index"), "{script}");
+        outside(&world, "git checkout -q -f main; test -x .githooks/pre-commit; test -z \"$(git status --porcelain)\"");
+    }
+    // Other content, and another mode.
+    for change in [
+        "git update-index --cacheinfo 100755,$(echo evil | git hash-object -w --stdin),.githooks/pre-commit",
+        "git update-index --cacheinfo 100644,$(git rev-parse main:.githooks/pre-commit),.githooks/pre-commit",
+    ] {
+        let world = clone();
+        outside(&world, tracked);
+        outside(&world, "git checkout -q none; git checkout -q main -- .githooks; git rm -qr --cached .githooks");
+        let done = inside(&world, ["-w", "."], &format!("git read-tree main; {change}")).done().code(0);
+        done.stderr_has("index' names '.githooks/pre-commit', which git on the host would write");
+    }
+}
+
+/// git reads and writes an index through a link of the caller's.
+#[test]
+fn an_index_behind_a_link_is_compared_as_well() {
+    let linked = format!("{HOOKS}; mkdir idx; mv .git/index idx/index; ln -s ../idx/index .git/index");
+    held(&Try {
+        before: linked.clone(),
+        script: put(".git/index", "../e", "tools/hooks"),
+        name: "tools/hooks",
+        ..Try::default()
+    });
+    held(&Try {
+        before: linked.clone(),
+        script: put("idx/index", "../e", "tools/hooks"),
+        name: "tools/hooks",
+        ..Try::default()
+    });
+    // A link on the way is given to another directory.
+    let way = format!("{HOOKS}; mkdir idx; mv .git/index idx/index; ln -s idx way; ln -s ../way/index .git/index");
+    let script =
+        format!("mkdir evil; cp idx/index evil; {}; rm way; ln -s evil way", put("evil/index", "../e", "tools/hooks"));
+    held(&Try { before: way, script, name: "tools/hooks", ..Try::default() });
+    // The link goes, and what it led to stays where it was.
+    let world = clone();
+    outside(&world, &linked);
+    inside(&world, ["-w", "."], "echo x >idx/index").done().code(0).stderr_has(".git/index' cannot be understood");
+    assert!(!world.has("w/.git/index") && world.read("w/idx/index") == "x\n");
+    // Ordinary work.
+    let world = clone();
+    outside(&world, &linked);
+    inside(&world, ["-w", "."], "echo x >new; git add new; git commit -qm new; git status -s").done().is(
+        0,
+        "?? idx/\n",
+        "",
+    );
+    assert!(world.path("w/.git/index").is_symlink());
 }

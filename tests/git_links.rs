@@ -169,3 +169,60 @@ fn a_closed_repository_has_no_commondir() {
         inside(&world, options.iter().copied(), "true").done().stderr_has("commondir' sends git to");
     }
 }
+
+/// git looks at no name that a symbolic ref leads to: it writes that and, where it keeps logs, beside.
+#[test]
+fn git_writes_through_no_ref_of_the_command() {
+    let commit = "git commit -q --allow-empty -m x";
+    for (file, target, then, written) in [
+        ("refs/heads/main", "../config", commit, "w/.git/config"),
+        ("refs/heads/main", "../hooks/post-commit", commit, "w/.git/hooks/post-commit"),
+        ("refs/heads/main", "../../o/new", commit, "o/new"),
+        ("HEAD", "refs/heads/../../hooks/new", commit, "w/.git/hooks/new"),
+        ("ORIG_HEAD", "../../o/new", "git reset -q --hard", "o/new"),
+        ("refs/tags/v", "../../o/new", "git fetch -q ../o/repo main:refs/tags/v", "o/new"),
+        ("worktrees/tree/ORIG_HEAD", "../../o/new", "cd tree; git reset -q --hard", "o/new"),
+        (
+            "modules/lib/sub/HEAD",
+            "../../../../../o/new",
+            "git -C .git/modules/lib/sub --bare fetch -q $PWD/file main",
+            "o/new",
+        ),
+    ] {
+        let script = format!("rm -f .git/{file}; echo 'ref: {target}' >.git/{file}");
+        let then = format!("({then}) >/dev/null 2>&1 || :");
+        let prepared = || {
+            let world = clone();
+            outside(&world, "echo '#!/bin/sh' >.git/hooks/post-commit; mkdir ../o/hooks");
+            world
+        };
+        let changed = |world: &World| {
+            let before = world.has(written).then(|| world.read(written));
+            outside(world, &then);
+            world.has(written).then(|| world.read(written)) != before
+        };
+        let world = prepared();
+        let done = inside(&world, ["-w", "."], &script).done().code(0);
+        if file.ends_with("HEAD") && !file.contains("ORIG") {
+            done.stderr_has("'HEAD' says again what it said before");
+        } else {
+            let path = world.text(&format!("w/.git/{file}"));
+            done.stderr_has(&format!(
+                "'{path}', a ref that leads to '{target}', where git on the host would write, was made"
+            ));
+        }
+        assert!(!changed(&world), "{script}");
+        // The control.
+        if !file.starts_with("modules") {
+            let world = prepared();
+            outside(&world, &script);
+            assert!(changed(&world), "the control: {script}");
+        }
+    }
+    // Those of git lead to refs.
+    let world = clone();
+    let script = "git symbolic-ref refs/heads/alias refs/heads/main; git remote set-head origin main; git checkout -q --detach; \
+        git checkout -q main; git bisect start -q; git bisect reset 2>/dev/null; git commit -q --allow-empty -m x; git reset -q --hard HEAD^";
+    inside(&world, ["-w", "."], script).done().code(0).stderr_lacks("sandbox-run:");
+    outside(&world, "git symbolic-ref refs/heads/alias; git log -1 alias; test -e .git/ORIG_HEAD");
+}

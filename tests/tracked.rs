@@ -84,7 +84,12 @@ fn no_index_shows_what_git_does_not_have() {
         format!("git update-index --add --cacheinfo 100644,{blob},.token --cacheinfo 100644,{blob},.tool/secret"),
         format!("git update-index --add --cacheinfo 120000,{blob},.token --cacheinfo 160000,{blob},.tool/secret"),
     ] {
-        inside(&world, ["-w", "."], &plant).done().code(0);
+        if plant.starts_with("git add") {
+            inside(&world, ["-w", "."], &plant).done().code(0).stderr_has("as empty ones");
+        } else {
+            // Such an index goes after the run, but for one that was killed.
+            outside(&world, &plant);
+        }
         let done = inside(&world, ["-w", "."], "cat .token .tool/secret .tool/conf").done().code(0).stdout("conf\n");
         if plant.contains("120000") {
             done.stderr("");

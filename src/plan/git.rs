@@ -8,6 +8,7 @@
 
 mod around;
 pub mod bounds;
+pub mod compare;
 mod data;
 pub mod family;
 mod given;
@@ -17,6 +18,7 @@ pub mod kept;
 mod named;
 pub mod paths;
 mod places;
+pub mod refs;
 pub mod rerere;
 pub mod seen;
 mod settings;
@@ -34,6 +36,7 @@ use std::path::{Path, PathBuf};
 use super::Absent;
 use super::build::Builder;
 use super::closed;
+use super::heed;
 use super::links::{Walk, walk};
 use super::view::{FileKind, Rule};
 use crate::error::{Error, Kind, Result};
@@ -73,6 +76,7 @@ impl Builder<'_> {
     /// What `.git`s and directories at `paths` need.
     pub(super) fn repositories(&mut self, paths: &[PathBuf]) -> Result<()> {
         for path in paths {
+            heed()?;
             if path.file_name().is_some_and(|name| name == ".git") {
                 self.dot_git(path)?;
                 continue;

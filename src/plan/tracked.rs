@@ -21,8 +21,8 @@ use super::git::index::{self, Hash, malformed};
 /// With more names below a dot an index is made up, or of no project of people.
 const MOST_NAMES: usize = 200_000;
 
-/// So many bytes of files are compared for one start, tenths of a second; what is left counts as changed.
-const MOST_BYTES: u64 = 64 << 20;
+/// So many bytes of files are compared at once, tenths of a second; what is left counts as changed.
+pub(super) const MOST_BYTES: u64 = 64 << 20;
 
 /// So many bytes of indexes are read for one start, with names written out that version 4 cuts short: a tenth of a second.
 const MOST_INDEX: u64 = 256 << 20;
@@ -144,22 +144,26 @@ impl Tracked {
 
 impl Stamp {
     fn matches(&self, path: &Path, budget: &mut Budget) -> io::Result<bool> {
-        let mut file = open(path)?;
-        let length = file.metadata()?.len();
+        let size = open(path)?.metadata()?.len();
         #[allow(clippy::cast_possible_truncation, reason = "the index has the lower half")]
-        let other_size = self.size != 0 && self.size != length as u32;
-        if other_size || length > budget.files {
-            return Ok(false);
-        }
-        budget.files -= length;
-        let head = format!("blob {length}\0");
-        // A file that grows meanwhile is not read for ever.
-        let content = file.by_ref().take(length + 1);
-        Ok(match &self.hash {
-            Hash::Sha1(hash) => digest::<Sha1>(&head, content)? == hash[..],
-            Hash::Sha256(hash) => digest::<Sha256>(&head, content)? == hash[..],
-        })
+        let other_size = self.size != 0 && self.size != size as u32;
+        if other_size { Ok(false) } else { has_content(path, &self.hash, &mut budget.files) }
     }
+}
+
+/// Whether a regular file has the content that this is the hash of; none that is longer than what is `left` to be read.
+pub(super) fn has_content(path: &Path, hash: &Hash, left: &mut u64) -> io::Result<bool> {
+    let mut file = open(path)?;
+    let length = file.metadata()?.len();
+    let Some(rest) = left.checked_sub(length) else { return Ok(false) };
+    *left = rest;
+    let head = format!("blob {length}\0");
+    // A file that grows meanwhile is not read for ever.
+    let content = file.by_ref().take(length + 1);
+    Ok(match hash {
+        Hash::Sha1(hash) => digest::<Sha1>(&head, content)? == hash[..],
+        Hash::Sha256(hash) => digest::<Sha256>(&head, content)? == hash[..],
+    })
 }
 
 /// The hash of `head` and all of `content`.

@@ -232,6 +232,8 @@ pub const MASK_MODE: u32 = 0o555;
 #[derive(Clone, Debug, Default)]
 pub struct View {
     entries: PathMap<Entry>,
+    /// Directories among them that a write grant names: they are asked for at every step, and all else is many times as much.
+    write_grants: BTreeSet<PathBuf>,
     /// Where protects were asked for, be it that a mask decides there.
     protects: BTreeSet<PathBuf>,
 }
@@ -263,13 +265,19 @@ impl View {
         );
         let device = is_of_devices(at);
         let mut entry = Entry { rule, directory: kind == FileKind::Directory, device, granted: false };
+        let grants = entry.rule == Rule::Write && entry.directory;
         match self.entries.get_mut(at) {
             None => self.entries.insert(at, entry),
             Some(old) if old.rule < entry.rule => {
                 entry.granted = matches!(old.rule, Rule::Read | Rule::Write);
                 *old = entry;
             }
-            Some(_) => {}
+            Some(_) => return,
+        }
+        if grants {
+            self.write_grants.insert(at.to_owned());
+        } else {
+            self.write_grants.remove(at);
         }
     }
 
@@ -366,11 +374,8 @@ impl View {
     }
 
     /// Directories that the target can write on the host.
-    pub fn write_grants(&self) -> impl Iterator<Item = &Path> {
-        self.entries
-            .iter()
-            .filter(|(_, entry)| entry.rule == Rule::Write && entry.directory)
-            .map(|(at, _)| at.as_path())
+    pub fn write_grants(&self) -> impl ExactSizeIterator<Item = &Path> {
+        self.write_grants.iter().map(PathBuf::as_path)
     }
 
     /// Mounts each directory between a write grant and a carve-out below it on itself.

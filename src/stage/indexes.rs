@@ -1,8 +1,9 @@
 //! Takes indexes away that the command has filled with what git would never write there, or with what git on the host would put in the
 //! place of something that is kept.
 //!
-//! Never goes through a link.
+//! Goes through no link but one of the caller's, which is then what is taken away.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io;
@@ -11,9 +12,11 @@ use std::path::{Path, PathBuf};
 
 use super::aside::move_aside;
 use crate::plan::Plan;
-use crate::plan::git::kept::{self, Comparison, Entries, Given, Places};
+use crate::plan::git::compare::{Comparison, Wrong};
+use crate::plan::git::kept::{self, Entries, Given, Places};
 use crate::plan::git::seen::{self, Seen};
 use crate::plan::git::{index, work_tree_of};
+use crate::plan::hidden::list;
 use crate::sys::at::{open, through};
 use crate::sys::process::describe;
 
@@ -51,6 +54,7 @@ impl<'a> Indexes<'a> {
             before: self.before(directory),
             sha256: kept::names_by_sha256(directory, &looked),
             bases: &looked,
+            rules,
         };
         for (name, _) in changed {
             judge(directory, held, &name, &with);
@@ -80,15 +84,16 @@ impl<'a> Indexes<'a> {
             before: self.before(&given.path),
             sha256: kept::names_by_sha256(&given.directory, &given.directory),
             bases: &given.directory,
+            rules: &self.plan.rules,
         };
         judge(above, &held, name, &with);
     }
 }
 
 fn judge(directory: &Path, held: &File, name: &OsStr, with: &Comparison) {
-    let text = match kept::open(&through(held).join(name)).and_then(|file| with.refused(&file)) {
-        Ok(None) => return,
-        Ok(Some(name)) => {
+    let text = match kept::open(&through(held).join(name)).and_then(|file| with.wrong(&file)) {
+        Ok(Wrong { refused: None, emptied }) => return tell_of_emptied(&directory.join(name), &emptied),
+        Ok(Wrong { refused: Some(name), emptied: _ }) => {
             format!("names '{}', which git on the host would write, read or delete", OsStr::from_bytes(&name).display())
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => return,
@@ -98,6 +103,17 @@ fn judge(directory: &Path, held: &File, name: &OsStr, with: &Comparison) {
         ),
     };
     move_aside(directory, held, name, &text);
+}
+
+/// What the command has added without knowing it stays: it may be a part of a commit by now.
+fn tell_of_emptied(index: &Path, emptied: &BTreeSet<PathBuf>) {
+    if !emptied.is_empty() {
+        tracing::warn!(
+            "'{}' has hidden files as empty ones, as which the command saw them: git checkout on the host would empty what is there: {}",
+            index.display(),
+            list(emptied.iter().map(PathBuf::as_path))
+        );
+    }
 }
 
 fn told(error: &io::Error) -> String {

@@ -13,7 +13,7 @@ use super::indexes::Indexes;
 use super::mend::is_gone;
 use super::strays;
 use crate::plan::git::family::{DEEPEST, Role};
-use crate::plan::git::seen::{STASH, stamp};
+use crate::plan::git::seen::{STASHES, stamp};
 use crate::plan::git::strays::Way;
 use crate::plan::git::{harmless, is_git_directory, rerere, way_to_data};
 use crate::plan::links::{Walk, walk};
@@ -47,7 +47,7 @@ pub fn take_away(plan: &Plan) {
         match open(directory) {
             Ok(held) => {
                 conflicts(directory, &held);
-                stash(plan, directory, &held);
+                stashes(plan, directory, &held);
                 indexes.look(directory, &held);
             }
             // What has gone has no files.
@@ -233,11 +233,20 @@ fn conflicts(directory: &Path, held: &File) {
     }
 }
 
-/// A stash that waits for a commit.
-fn stash(plan: &Plan, directory: &Path, held: &File) {
-    let now = stamp(&through(held).join(STASH));
-    if now.is_some() && now.as_ref() != plan.recognised.stashes.get(directory) {
-        let text = "is new, so git on the host would put what the command chose into the work tree at the next commit";
-        move_aside(directory, held, OsStr::new(STASH), text);
+/// A stash that waits for the end of a merge or rebase. It goes up, out of what git removes then: it can hold changes of the caller's.
+fn stashes(plan: &Plan, directory: &Path, held: &File) {
+    for (place, name, when) in STASHES {
+        let path = directory.join(place).join(name);
+        let now = stamp(&through(held).join(place).join(name));
+        if now.is_none() || now.as_ref() == plan.recognised.stashes.get(&path) {
+            continue;
+        }
+        let why = format!(
+            "is new, so git on the host would put what the command chose into the work tree {when} \
+             (git stash apply, with the commit in it, does that)"
+        );
+        let above = if place.is_empty() { held.try_clone() } else { enter(held, OsStr::new(place)) };
+        let fate = above.and_then(|above| strays::move_aside(held, &above, OsStr::new(name)));
+        tell(&path, &why, fate.map(|fate| format!("{fate} in '{}'", directory.display())));
     }
 }

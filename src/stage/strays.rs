@@ -1,5 +1,5 @@
-//! Takes symbolic links away that the command has made in git directories: through them git on the host writes settings and any file
-//! of the caller, and deletes what it takes for its own.
+//! Takes symbolic links away that the command has made in git directories, and refs that lead elsewhere: through them git on the host
+//! writes settings and any file of the caller, and deletes what it takes for its own.
 //!
 //! Never follows one.
 
@@ -13,7 +13,7 @@ use std::path::{Component, Path, PathBuf};
 use super::held::{Held, let_in};
 use super::mend::is_gone;
 use crate::plan::Plan;
-use crate::plan::git::strays::{AFTER, Known, Link, Look, is_aside};
+use crate::plan::git::strays::{AFTER, Kind, Known, Link, Look, is_aside};
 use crate::plan::git::whole::is_branch;
 use crate::sys::at::{enter, open, through};
 use crate::sys::process::describe;
@@ -61,14 +61,15 @@ fn links(plan: &Plan, top: &Path, known: &Known, links_of: &dyn Fn(&Path) -> boo
     // What was closed to us was not to be written.
     let kept = |path: &Path| path.parent().is_some_and(|above| !plan.rules.writable(&top.join(above)));
     let mut found = |link: Link| {
-        let was_there = known.links.get(link.path) == Some(&link.text) || kept(link.path);
-        if was_there || known.may_have(link.path) || is_head(&link) || is_put_aside(&link) {
+        let was_there = known.links.get(link.path) == Some(&link.text) || known.may_have(link.path) || is_head(&link);
+        // git itself makes no ref that leads out.
+        if kept(link.path) || link.kind != Kind::Ref && was_there || is_put_aside(&link) {
             return;
         }
-        let what = if link.text.as_os_str().is_empty() {
-            "a FIFO on which git on the host would wait".into()
-        } else {
-            format!("a link to '{}' through which git on the host would write", link.text.display())
+        let what = match link.kind {
+            Kind::Fifo => "a FIFO on which git on the host would wait".into(),
+            Kind::Link => format!("a link to '{}' through which git on the host would write", link.text.display()),
+            Kind::Ref => format!("a ref that leads to '{}', where git on the host would write", link.text.display()),
         };
         tell(link.path, &what, move_aside(&held, link.directory, link.name));
     };
@@ -97,7 +98,8 @@ fn links(plan: &Plan, top: &Path, known: &Known, links_of: &dyn Fn(&Path) -> boo
         true
     };
     let apart = |module: &Path| links_of(&top.join(module));
-    let mut look = Look { left: AFTER, found: &mut found, closed: &mut closed, deep: &mut deep, apart: &apart };
+    let mut look =
+        Look { left: AFTER, refs: true, found: &mut found, closed: &mut closed, deep: &mut deep, apart: &apart };
     let cut = look.through(&held)?;
     // As the caller had them, the inner ones first.
     for (path, mode) in opened.iter().rev() {

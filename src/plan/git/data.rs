@@ -2,12 +2,26 @@
 //!
 //! Reads the host's files, changes none.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use super::super::links::walk;
+use super::seen::{Stamp, stamp};
 use super::{COMMON, GITDIR, is_git_directory, path_in, read, settings};
+
+/// Settings of as many bytes are kept in mind.
+const LONG: usize = 64 << 10;
+
+thread_local! {
+    /// What the last long file of settings says: those of a repository are asked for with each of its worktrees.
+    static LAST: RefCell<Option<Said>> = const { RefCell::new(None) };
+}
+
+/// Values by section and key, and the file that says them.
+type Said = (Stamp, HashMap<String, Vec<u8>>);
 
 /// The git directory that a `.git` file names.
 fn named_directory(dot_git: &Path) -> Option<PathBuf> {
@@ -40,9 +54,26 @@ pub(super) fn is_submodule(named: &Path, place: &Path) -> bool {
 
 /// What the settings of a git directory say, without those that they include.
 pub(super) fn setting(directory: &Path, section: &str, key: &str) -> Option<PathBuf> {
-    let settings = settings::parse(&read(&directory.join("config")).ok()??);
-    let mut named = settings.into_iter().filter(|one| one.section == section && one.below.is_empty() && one.key == key);
-    named.next_back().map(|one| std::ffi::OsString::from_vec(one.value).into())
+    let file = directory.join("config");
+    let name = format!("{section}.{key}");
+    let path = |value: Vec<u8>| std::ffi::OsString::from_vec(value).into();
+    let stamp = stamp(&file)?;
+    let known = LAST.with_borrow(|last| {
+        let (_, values) = last.as_ref().filter(|(known, _)| *known == stamp)?;
+        Some(values.get(&name).cloned())
+    });
+    if let Some(value) = known {
+        return value.map(path);
+    }
+    let text = read(&file).ok()??;
+    let plain = settings::parse(&text).into_iter().filter(|one| one.below.is_empty());
+    let mut values: HashMap<_, _> = plain.map(|one| (format!("{}.{}", one.section, one.key), one.value)).collect();
+    if text.len() < LONG || !stamp.is_settled() {
+        return values.remove(&name).map(path);
+    }
+    let value = values.get(&name).cloned();
+    LAST.set(Some((stamp, values)));
+    value.map(path)
 }
 
 /// Where the data of a work tree lies.

@@ -3,6 +3,7 @@
 //!
 //! Reads the host's files, changes none.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::super::build::Builder;
@@ -10,7 +11,7 @@ use super::super::heed;
 use super::super::links::walk;
 use super::places::work_tree;
 use super::shut::directories;
-use super::{OBEYED_IN_WORKTREE, is_git_directory, looks_like_git_directory};
+use super::{OBEYED_IN_WORKTREE, is_git_directory, looks_like_git_directory, refuse};
 use crate::error::{Error, Kind, Result};
 
 /// How deep the names of submodules go.
@@ -53,6 +54,9 @@ impl Builder<'_> {
     /// Looks at all that belongs to `at`, of the git directory `common`.
     pub(super) fn family(&mut self, common: &Path, at: &Path, role: Role, look: Look) -> Result<()> {
         for (place, role) in role.places(at) {
+            if look == Look::Protect && !self.is_kept_place(at, &place)? {
+                continue;
+            }
             let members = match look {
                 Look::Protect => self.entries(&place)?,
                 // None where nobody may look.
@@ -66,6 +70,18 @@ impl Builder<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Whether members are looked for in the one at `place`, and not behind a link that can be given to another directory.
+    fn is_kept_place(&self, at: &Path, place: &Path) -> Result<bool> {
+        if !self.view.writable(at) || !fs::symlink_metadata(place).is_ok_and(|data| data.is_symlink()) {
+            return Ok(true);
+        }
+        if self.is_granted(at) {
+            return Ok(false);
+        }
+        let end = walk(place).map(|found| found.end).or_else(|_| fs::read_link(place)).unwrap_or_default();
+        Err(refuse(place, &end).hint(format!("--write '{}' accepts that", at.display())))
     }
 
     fn worktree(&mut self, common: &Path, data: &Path, look: Look) -> Result<()> {

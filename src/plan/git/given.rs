@@ -14,7 +14,7 @@ const SYSTEM: &str = "/etc/gitconfig";
 
 /// What they name.
 pub(super) fn settings(host: &Host) -> Named {
-    let mut named = Named::default();
+    let mut named = Named { left: u64::MAX, ..Named::default() };
     let home = host.home.as_deref();
     let own = path_in(host, "XDG_CONFIG_HOME").or_else(|| home.map(|home| home.join(".config")));
     let own = own.map(|own| own.join("git"));

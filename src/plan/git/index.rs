@@ -28,6 +28,12 @@ pub(super) const DIRECTORY: u32 = 0o04_0000;
 /// And for a submodule.
 pub(super) const SUBMODULE: u32 = 0o16_0000;
 
+/// For a regular file.
+pub(super) const FILE: u32 = 0o10_0644;
+
+/// And for one that can be executed.
+pub(super) const PROGRAM: u32 = 0o10_0755;
+
 /// A file on disk, in an index.
 #[derive(Debug)]
 pub struct Entry<'a> {
@@ -54,6 +60,17 @@ pub enum Hash {
     Sha1([u8; 20]),
     /// The newer one.
     Sha256([u8; 32]),
+}
+
+impl Hash {
+    /// Whether it is that of an empty file.
+    pub(super) fn is_of_nothing(&self) -> bool {
+        matches!(
+            self,
+            Self::Sha1([0xe6, 0x9d, 0xe2, 0x9b, 0xb2, 0xd1, 0xd6, 0x43, ..])
+                | Self::Sha256([0x47, 0x3a, 0x0f, 0x4c, 0x3b, 0xe8, 0xa9, 0x36, ..])
+        )
+    }
 }
 
 pub(crate) fn malformed() -> io::Error {

@@ -16,7 +16,7 @@ use super::super::build::Builder;
 use super::super::heed;
 use super::super::links::walk;
 use super::super::view::{Rule, View};
-use super::index::{DIRECTORY, Hash, SUBMODULE};
+use super::index::{DIRECTORY, Hash, SUBMODULE, malformed};
 use super::paths::is_refused;
 use super::places::place_of;
 use super::seen::{Stamp, stamp};
@@ -49,7 +49,9 @@ impl Entries {
 /// Why nothing may come to a place, the weakest reason first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Why {
-    /// A mask: what git tracks of it is git's business.
+    /// Read-only as all around it is: what git tracks of it is git's business.
+    Other,
+    /// Hidden or masked: the command knows nothing of what is there.
     Hidden,
     /// A work tree.
     Tree,
@@ -79,7 +81,16 @@ impl Places {
             // Out of a grant, that is: who may only read may still commit what the caller has changed.
             let taken_out = || at.parent().is_some_and(|above| rules.writable(above));
             let protected = *rule == Rule::Protect || matches!(rule, Rule::Read | Rule::Workdir) && taken_out();
-            add(at, if protected { Why::Obeyed } else { Why::Hidden });
+            add(
+                at,
+                if protected {
+                    Why::Obeyed
+                } else if rule.hides() {
+                    Why::Hidden
+                } else {
+                    Why::Other
+                },
+            );
         }
         for at in &recognised.obeyed {
             add(at, Why::Obeyed);
@@ -97,29 +108,33 @@ impl Places {
     /// Those below the work tree at `top`, by their names from there.
     #[must_use]
     pub fn below(&self, top: &Path, rules: &View) -> Kept {
-        let mut kept = Kept { outside: (!rules.writable(top)).then(|| top.to_owned()), ..Kept::default() };
+        let mut kept = Kept { top: top.to_owned(), outside: !rules.writable(top), ..Kept::default() };
         let name = |at: &Path| Some(at.strip_prefix(top).ok()?.as_os_str().as_bytes().to_vec());
         let inside = self.all.range(top.to_owned()..).take_while(|(at, _)| at.starts_with(top));
         for (at, why) in inside.filter(|(at, _)| at.as_path() != top) {
-            let itself = *why != Why::Hidden || fs::symlink_metadata(at).is_ok_and(|data| data.is_dir());
+            let file = !fs::symlink_metadata(at).is_ok_and(|data| data.is_dir());
+            let itself = *why != Why::Other || !file;
+            kept.hidden.extend(name(at).filter(|_| *why == Why::Hidden && file));
             let above = at.ancestors().skip(usize::from(!itself)).take_while(|above| *above != top);
             kept.at.extend(above.filter_map(name));
-            if *why != Why::Hidden {
+            if *why > Why::Hidden {
                 // A work tree can be that of a submodule, with whatever is obeyed in there.
                 let above = at.ancestors().skip(usize::from(*why == Why::Tree));
                 let above = above.take_while(|above| *above != top && !self.trees.contains(*above));
                 kept.no_submodule.extend(above.filter_map(name));
             }
             // No entry has a name in a git directory, before or after.
-            kept.exact |= *why != Why::Hidden && name(at).is_some_and(|name| !is_refused(&name, false));
+            kept.exact |= *why != Why::Other && name(at).is_some_and(|name| !is_refused(&name, false));
             // What is a work tree no more has files as any other directory.
             let whole = match why {
-                Why::Hidden => false,
+                Why::Other => false,
                 Why::Tree => fs::symlink_metadata(at.join(".git")).is_ok(),
-                Why::Obeyed => true,
+                Why::Hidden | Why::Obeyed => true,
             };
             kept.below.extend(name(at).filter(|_| whole));
         }
+        let places = [&kept.at, &kept.below].into_iter().flatten();
+        kept.firsts = places.filter_map(|name| name.split(|byte| *byte == b'/').next()).map(<[u8]>::to_vec).collect();
         kept.granted = self.granted.iter().filter(|at| at.as_path() != top).filter_map(|at| name(at)).collect();
         kept
     }
@@ -136,10 +151,16 @@ pub struct Kept {
     below: HashSet<Vec<u8>>,
     /// Below them, what somebody has granted.
     granted: HashSet<Vec<u8>>,
-    /// The work tree, where it cannot be written: then no directory of it gives way, but for what is granted.
-    outside: Option<PathBuf>,
+    /// Files among them that are hidden: to the command they are empty.
+    pub(super) hidden: HashSet<Vec<u8>>,
+    /// The work tree.
+    top: PathBuf,
+    /// Whether it cannot be written: then no directory of it gives way, but for what is granted.
+    outside: bool,
     /// Whether entries may be there since they were there before.
     exact: bool,
+    /// How names of places begin.
+    firsts: HashSet<Vec<u8>>,
 }
 
 impl Kept {
@@ -165,55 +186,42 @@ impl Kept {
         })
     }
 
-    /// The work tree, if an entry could take the place of a directory there that cannot be written.
-    fn may_replace(&self, name: &[u8], mode: u32) -> Option<&Path> {
-        let file = ![SUBMODULE, DIRECTORY].contains(&mode);
-        self.outside.as_deref().filter(|_| file && self.decides(name).is_none())
+    /// Whether an entry could take the place of a directory in a work tree that cannot be written.
+    fn may_replace(&self, name: &[u8], mode: u32) -> bool {
+        self.outside && ![SUBMODULE, DIRECTORY].contains(&mode) && self.decides(name).is_none()
     }
 
     /// Whether it matters that an entry was there before.
     fn concerns(&self, name: &[u8], mode: u32) -> bool {
-        self.is_about(name, mode) || self.may_replace(name, mode).is_some()
+        // Most names have nothing to do with any place.
+        let first = name.split(|byte| *byte == b'/').next().unwrap_or_default();
+        (self.outside || self.firsts.contains(first)) && self.is_or_replaces(name, mode)
+    }
+
+    fn is_or_replaces(&self, name: &[u8], mode: u32) -> bool {
+        self.is_about(name, mode) || self.may_replace(name, mode)
     }
 
     /// Whether an entry is none that may be there.
-    fn refuses(&self, name: &[u8], mode: u32, hash: &Hash, before: &Entries) -> bool {
-        let is_directory =
-            |top: &Path| fs::symlink_metadata(top.join(OsStr::from_bytes(name))).is_ok_and(|data| data.is_dir());
-        let bad = || self.is_about(name, mode) || self.may_replace(name, mode).is_some_and(is_directory);
+    pub(super) fn refuses(&self, name: &[u8], mode: u32, hash: &Hash, before: &Entries) -> bool {
+        let is_directory = || fs::symlink_metadata(self.place(name)).is_ok_and(|data| data.is_dir());
+        let bad = || self.is_about(name, mode) || self.may_replace(name, mode) && is_directory();
         self.concerns(name, mode) && !before.contains(name, mode, hash) && bad()
     }
-}
 
-/// What an index is compared with.
-pub struct Comparison<'a> {
-    /// From the top of each work tree that git may use with it.
-    pub kept: Vec<Kept>,
-    /// Entries that were there before.
-    pub before: &'a Entries,
-    /// Whether names are those of SHA-256.
-    pub sha256: bool,
-    /// Where indexes lie that another one can be based on.
-    pub bases: &'a Path,
-}
-
-impl Comparison<'_> {
-    /// The first name in an index that git would refuse, or that is not to be there; that it is none is an error.
-    pub fn refused(&self, file: &File) -> io::Result<Option<Vec<u8>>> {
-        let mut refused = None;
-        split::each(file, self.sha256, self.bases, &mut |name, mode, hash| {
-            let kept = || self.kept.iter().any(|kept| kept.refuses(name, mode, hash, self.before));
-            if refused.is_none() && (is_refused(name, mode == DIRECTORY) || kept()) {
-                refused = Some(name.to_owned());
-            }
-        })?;
-        Ok(refused)
+    /// Where an entry of this name lies.
+    pub(super) fn place(&self, name: &[u8]) -> PathBuf {
+        self.top.join(OsStr::from_bytes(name))
     }
 }
 
-/// Opens an index, whatever has its name now.
+/// Opens an index, whatever has its name now: git follows a link as well.
 pub fn open(path: &Path) -> io::Result<File> {
-    OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)
+    // To open some devices is to do something.
+    if !fs::metadata(path)?.is_file() {
+        return Err(malformed());
+    }
+    OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)
 }
 
 /// Where the objects are that the index in a directory names, and whether by SHA-256. `directory` says what it is, and `looked` is where
@@ -321,7 +329,7 @@ pub fn all_kept(places: &Places, rules: &View, recognised: &Recognised) -> Vec<K
 /// Entries in these files for places that are kept.
 fn about(files: impl IntoIterator<Item = PathBuf>, kept: &[Kept], directory: &Path) -> Entries {
     let mut entries = Entries::default();
-    if !kept.iter().any(|kept| kept.exact || kept.outside.is_some()) {
+    if !kept.iter().any(|kept| kept.exact || kept.outside) {
         return entries;
     }
     let (sha256, bases) = (names_by_sha256(directory, directory), directory);
@@ -340,9 +348,9 @@ fn about(files: impl IntoIterator<Item = PathBuf>, kept: &[Kept], directory: &Pa
 
 #[cfg(test)]
 mod tests {
+    use super::super::index::FILE;
     use super::*;
 
-    const FILE: u32 = 0o10_0644;
     const LINK: u32 = 0o12_0000;
 
     fn kept() -> Kept {
@@ -352,8 +360,9 @@ mod tests {
             no_submodule: names(&["a", "a/hooks"]),
             below: names(&["a/hooks", "sub"]),
             granted: names(&["a/hooks/mine"]),
-            outside: None,
             exact: true,
+            firsts: names(&["a", "sub"]),
+            ..Kept::default()
         }
     }
 
@@ -416,7 +425,7 @@ mod tests {
         fs::create_dir_all(top.path().join("d/mine/e")).unwrap();
         fs::write(top.path().join("f"), "").unwrap();
         let granted = [b"d/mine".to_vec()].into();
-        let kept = Kept { outside: Some(top.path().to_owned()), granted, ..Kept::default() };
+        let kept = Kept { top: top.path().to_owned(), outside: true, granted, ..Kept::default() };
         let hash = Hash::Sha1([0; 20]);
         let refuses = |name: &str, mode| kept.refuses(name.as_bytes(), mode, &hash, &Entries::default());
         assert!(refuses("d", FILE) && refuses("d", LINK));

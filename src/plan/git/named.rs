@@ -11,7 +11,6 @@ use super::super::closed;
 use super::super::links::{Link, Walk, walk};
 use super::super::view::FileKind;
 use super::places::place_of;
-use super::settings::Named;
 use super::shut::unsure;
 use super::{given, refuse};
 use crate::error::{Error, Kind, Result};
@@ -31,14 +30,10 @@ impl Builder<'_> {
         if !self.looked.settings.insert((which, top.to_owned(), written)) {
             return Ok(());
         }
-        let home = self.host.home.as_deref();
-        let mut named = Named::default();
-        for file in directories.iter().flat_map(|path| ["config", "config.worktree"].map(|name| path.join(name))) {
-            named.add(&file, home, 0);
-        }
-        let own = std::mem::take(&mut named.worktrees).into_iter();
-        // git takes it from the git directory.
-        let own = own.flat_map(|path| directories.iter().map(move |directory| directory.join(&path)));
+        let named = self.all_named(directories)?;
+        // git takes it from the git directory. What holds everywhere names none.
+        let own = named.iter().take(named.len() - 1).flat_map(|named| &named.worktrees);
+        let own = own.flat_map(|path| directories.iter().map(move |directory| directory.join(path)));
         let mut tops: Vec<_> = own.collect();
         if let Some(directory) = directories.last() {
             for top in &tops {
@@ -47,28 +42,28 @@ impl Builder<'_> {
         }
         self.recognised.given_tops.extend(given::worktree(self.host).map(|top| place_of(&top)));
         tops.extend(given::worktree(self.host));
-        named.extend(self.looked.given.get_or_insert_with(|| given::settings(self.host)));
-        if let Some((file, why)) = named.unread.filter(|_| self.view.write_grants().next().is_some()) {
+        let unread = named.iter().find_map(|named| named.unread.as_ref());
+        if let Some((file, why)) = unread.filter(|_| self.view.write_grants().next().is_some()) {
             return Err(Error::text(
                 Kind::Policy,
                 format!("cannot protect what git runs: cannot look at the settings in '{}': {why}", file.display()),
             ));
         }
-        for file in named.files {
-            self.named_place(&file, FileKind::File, top)?;
+        for file in named.iter().flat_map(|named| &named.files) {
+            self.named_place(file, FileKind::File, top)?;
         }
-        for templates in named.templates {
+        for templates in named.iter().flat_map(|named| &named.templates) {
             let templates = top.join(templates);
             self.named_place(&templates, FileKind::Directory, top)?;
             self.hook_links(&templates.join("hooks"))?;
         }
         let tops: Vec<_> = tops.into_iter().map(|top| walk(&top).map_or(top, |found| found.end)).collect();
-        for hooks in named.hooks {
+        for hooks in named.iter().flat_map(|named| &named.hooks) {
             // In a git directory it counts from there: for what receives a push, and for who works in it.
             let others = directories.iter().copied().chain(tops.iter().map(PathBuf::as_path));
             let others = others.filter(|path| *path != top && hooks.is_relative());
             for top in std::iter::once(top).chain(others) {
-                let mut path = top.join(&hooks);
+                let mut path = top.join(hooks);
                 self.named_place(&path, FileKind::Directory, top)?;
                 if path.ends_with(HUSKY) && path.pop() {
                     self.named_place(&path, FileKind::Directory, top)?;
@@ -79,6 +74,9 @@ impl Builder<'_> {
     }
 
     pub(super) fn named_place(&mut self, path: &Path, kind: FileKind, top: &Path) -> Result<()> {
+        if !self.is_new_place(path, kind, top)? {
+            return Ok(());
+        }
         let Some(found) = self.reached(path)? else { return Ok(()) };
         if top.starts_with(&found.end) && self.view.writable(&found.end) {
             self.warnings.push(format!(

@@ -4,10 +4,11 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::fs;
+use std::fs::{self, Metadata};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::time::SystemTime;
 
 use super::rerere;
 use crate::plan::build::Builder;
@@ -20,8 +21,23 @@ pub struct Stamp {
     changed: (i64, i64),
 }
 
-/// Names a stash that git puts into the work tree by itself at the next commit: one that `git merge --autostash` left.
-pub const STASH: &str = "MERGE_AUTOSTASH";
+impl Stamp {
+    /// Whether another change would be told from the last one, for which clocks of file systems are too slow at first.
+    pub(super) fn is_settled(&self) -> bool {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |now| now.as_secs());
+        i64::try_from(now).is_ok_and(|now| self.changed.0 + SETTLES < now)
+    }
+}
+
+/// After so many seconds, with room for a host's clock that is not that of its files.
+const SETTLES: i64 = 5;
+
+/// Files that name a stash which git puts into the work tree by itself, where they lie, and when: `--autostash` left them.
+pub const STASHES: [(&str, &str, &str); 3] = [
+    ("", "MERGE_AUTOSTASH", "at the next commit"),
+    ("rebase-merge", "autostash", "when the rebase ends, or is given up"),
+    ("rebase-apply", "autostash", "when the rebase ends, or is given up"),
+];
 
 /// Files by name: the indexes.
 pub type Seen = BTreeMap<OsString, Stamp>;
@@ -31,11 +47,9 @@ pub type Seen = BTreeMap<OsString, Stamp>;
 pub fn indexes(directory: &Path) -> Seen {
     let Ok(entries) = fs::read_dir(directory) else { return Seen::new() };
     let names = entries.filter_map(|entry| Some(entry.ok()?.file_name())).filter(|name| is_index(name));
-    // A link is looked for with the others.
-    let plain = |name: &OsString| !fs::symlink_metadata(directory.join(name)).is_ok_and(|data| data.is_symlink());
+    // git reads and writes through a link. One of the command's is looked for with the others.
     names
-        .filter(plain)
-        .filter_map(|name| Some((stamp(&directory.join(&name))?, name)))
+        .filter_map(|name| Some((stamp_of(&fs::metadata(directory.join(&name)).ok()?), name)))
         .map(|(stamp, name)| (name, stamp))
         .collect()
 }
@@ -43,8 +57,11 @@ pub fn indexes(directory: &Path) -> Seen {
 /// What has this name.
 #[must_use]
 pub fn stamp(path: &Path) -> Option<Stamp> {
-    let data = fs::symlink_metadata(path).ok()?;
-    Some(Stamp { place: (data.dev(), data.ino()), size: data.len(), changed: (data.ctime(), data.ctime_nsec()) })
+    fs::symlink_metadata(path).ok().map(|data| stamp_of(&data))
+}
+
+fn stamp_of(data: &Metadata) -> Stamp {
+    Stamp { place: (data.dev(), data.ino()), size: data.len(), changed: (data.ctime(), data.ctime_nsec()) }
 }
 
 /// Also one that an index names as the base of what it says.
@@ -59,7 +76,10 @@ impl Builder<'_> {
             return;
         }
         self.recognised.seen.insert(directory.to_owned(), indexes(directory));
-        self.recognised.stashes.extend(stamp(&directory.join(STASH)).map(|stamp| (directory.to_owned(), stamp)));
+        let stashes = STASHES.iter().map(|(place, name, _)| directory.join(place).join(name));
+        self.recognised
+            .stashes
+            .extend(stashes.filter_map(|path| Some((stamp(&path)?, path))).map(|(stamp, path)| (path, stamp)));
         if let Some(why) = rerere::refused(directory, directory) {
             self.warnings.push(format!(
                 "'{}' {why}, so git on the host would read or write what it should not: perhaps a command left it behind in a run that \

@@ -18,6 +18,9 @@ const DEEPEST: usize = 10;
 /// How many files are read at most: they may include each other.
 const MOST: usize = 1000;
 
+/// So many directories of hooks, of templates and work trees are looked at: git takes the last one that holds.
+const MOST_NAMED: usize = 100;
+
 /// One setting: names in lower case.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Setting {
@@ -41,18 +44,25 @@ pub(super) struct Named {
     pub worktrees: Vec<PathBuf>,
     /// The first file that is not looked at although git does that, and why.
     pub unread: Option<(PathBuf, &'static str)>,
+    /// How many bytes may still be read.
+    pub left: u64,
 }
 
 impl Named {
     /// What `file` names, and what the files that it includes name, whatever their conditions are.
     pub(super) fn add(&mut self, file: &Path, home: Option<&Path>, depth: usize) {
-        let Ok(found) = walk(file) else { return };
+        // One reason to refuse is enough.
+        let Some(found) = walk(file).ok().filter(|_| self.unread.is_none()) else { return };
         let text = match read(&found.end) {
             Ok(Some(text)) => text,
             Err(error) if is_too_long(&error) => return self.leave_out(&found.end, "it is larger than 16 MiB"),
             // git does not read it, either.
             Ok(None) | Err(_) => return,
         };
+        let Some(left) = self.left.checked_sub(text.len() as u64) else {
+            return self.leave_out(&found.end, "the settings of all repositories are larger than 64 MiB");
+        };
+        self.left = left;
         for setting in parse(&text) {
             // From where the file lies, which is not where a link to it lies.
             self.take(setting, found.end.parent(), home, depth);
@@ -63,10 +73,12 @@ impl Named {
     pub(super) fn take(&mut self, setting: Setting, directory: Option<&Path>, home: Option<&Path>, depth: usize) {
         let Setting { section, below, key, value } = setting;
         match (section.as_str(), key.as_str()) {
-            ("core", "hookspath") if below.is_empty() => self.hooks.extend(in_home(&value, home)),
-            ("init", "templatedir") if below.is_empty() => self.templates.extend(in_home(&value, home)),
+            ("core", "hookspath") if below.is_empty() => self.name(|named| &mut named.hooks, in_home(&value, home)),
+            ("init", "templatedir") if below.is_empty() => {
+                self.name(|named| &mut named.templates, in_home(&value, home));
+            }
             ("core", "worktree") if below.is_empty() && !value.is_empty() && !value.contains(&0) => {
-                self.worktrees.push(OsStr::from_bytes(&value).into());
+                self.name(|named| &mut named.worktrees, Some(OsStr::from_bytes(&value).into()));
             }
             ("include" | "includeif", "path") => {
                 let Some(file) = in_home(&value, home) else { return };
@@ -85,18 +97,13 @@ impl Named {
         }
     }
 
-    /// Adds what other settings name.
-    pub(super) fn extend(&mut self, other: &Self) {
-        let Self { hooks, files, templates, worktrees, unread } = other;
-        self.hooks.extend_from_slice(hooks);
-        for file in files {
-            if !self.files.contains(file) {
-                self.files.push(file.clone());
-            }
+    /// Adds a place to one of the lists.
+    fn name(&mut self, list: impl Fn(&mut Self) -> &mut Vec<PathBuf>, place: Option<PathBuf>) {
+        let Some(place) = place.filter(|place| !list(self).contains(place)) else { return };
+        if list(self).len() == MOST_NAMED {
+            return self.leave_out(&place, "the settings name more than 100 places for the same");
         }
-        self.templates.extend_from_slice(templates);
-        self.worktrees.extend_from_slice(worktrees);
-        self.unread = self.unread.take().or_else(|| unread.clone());
+        list(self).push(place);
     }
 
     fn leave_out(&mut self, file: &Path, why: &'static str) {

@@ -1,4 +1,5 @@
-//! Symbolic links in a git directory: git on the host writes through them and deletes behind them. And FIFOs, on which it waits.
+//! Symbolic links in a git directory: git on the host writes through them and deletes behind them. So it does through symbolic refs that
+//! lead out of `refs`. And FIFOs, on which it waits.
 //!
 //! Follows none, and goes by descriptors. Changes nothing.
 
@@ -6,11 +7,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use super::super::build::Builder;
 use super::super::closed::is_absence;
+use super::refs::{file_leads_out, is_pseudo};
 use super::seen::is_index;
 use crate::sys::at::{enter, open, through};
 
@@ -56,16 +59,29 @@ impl Known {
     }
 }
 
-/// A symbolic link.
+/// What is looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A symbolic link.
+    Link,
+    /// Which leads nowhere and keeps git waiting.
+    Fifo,
+    /// A symbolic ref that leads out of `refs`.
+    Ref,
+}
+
+/// One that was found.
 #[derive(Debug)]
 pub struct Link<'a> {
+    /// What it is.
+    pub kind: Kind,
     /// What it lies in.
     pub directory: &'a File,
     /// Its name there.
     pub name: &'a OsStr,
     /// From the git directory.
     pub path: &'a Path,
-    /// Where it leads; empty for a FIFO, which leads nowhere and keeps git waiting.
+    /// Where it leads; empty for a FIFO.
     pub text: PathBuf,
 }
 
@@ -74,6 +90,8 @@ pub struct Link<'a> {
 enum Sort {
     Link,
     Fifo,
+    /// A regular file that git reads as a ref.
+    Ref,
     Other,
 }
 
@@ -84,6 +102,8 @@ enum Level {
     Top,
     /// Its names, and all that is below.
     Deep,
+    /// The same, of refs.
+    Refs,
     /// Its names.
     Flat,
     /// `objects`: of millions of them the directories do.
@@ -108,9 +128,8 @@ impl Level {
             (Self::Top | Self::Worktree, "modules") | (Self::Modules, _) => Some((0, Self::Modules)),
             (Self::Top, "worktrees") => Some((0, Self::Worktrees)),
             (Self::Worktrees, _) => Some((0, Self::Worktree)),
-            (Self::Top, "info" | "refs") | (Self::Worktree | Self::Deep, _) | (Self::Objects, "info") => {
-                Some((0, Self::Deep))
-            }
+            (Self::Top | Self::Worktree, "refs") | (Self::Refs, _) => Some((0, Self::Refs)),
+            (Self::Top | Self::Objects, "info") | (Self::Worktree | Self::Deep, _) => Some((0, Self::Deep)),
             (Self::Top, "logs") => Some((1, Self::Deep)),
             // What others keep there can be large.
             (Self::Top, "lfs" | "annex") => Some((2, Self::Flat)),
@@ -119,13 +138,25 @@ impl Level {
             (Self::Objects, _) => None,
         }
     }
+
+    /// Whether files of this name are refs.
+    fn has_ref(self, name: &OsStr) -> bool {
+        match self {
+            Self::Refs => true,
+            // Of a submodule it is not known yet that it is one.
+            Self::Top | Self::Worktree | Self::Modules => is_pseudo(name.as_bytes()),
+            Self::Deep | Self::Flat | Self::Objects | Self::Worktrees => false,
+        }
+    }
 }
 
 /// A look through a git directory.
 pub struct Look<'a> {
     /// How many names more.
     pub left: usize,
-    /// Called for every link and FIFO.
+    /// Whether refs are read.
+    pub refs: bool,
+    /// Called for every link and FIFO, and every ref that leads out.
     pub found: &'a mut dyn FnMut(Link),
     /// Called for a directory that cannot be looked at; whether another attempt makes sense.
     pub closed: &'a mut dyn FnMut(&File, &Path) -> bool,
@@ -151,9 +182,9 @@ impl Look<'_> {
                     continue;
                 }
             };
-            let read = match self.names(directory) {
+            let read = match self.names(directory, level) {
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied && (self.closed)(directory, &at) => {
-                    self.names(directory)
+                    self.names(directory, level)
                 }
                 read => read,
             };
@@ -197,14 +228,16 @@ impl Look<'_> {
         let mut below = Vec::new();
         for (name, sort) in names {
             let path = at.join(name);
-            let text = match sort {
-                Sort::Link => fs::read_link(through(directory).join(name)).ok(),
+            let found = match sort {
+                Sort::Link => fs::read_link(through(directory).join(name)).ok().map(|text| (Kind::Link, text)),
                 // Of an index more is said.
-                Sort::Fifo => (!is_index(name)).then(PathBuf::new),
+                Sort::Fifo => (!is_index(name)).then(|| (Kind::Fifo, PathBuf::new())),
+                Sort::Ref => file_leads_out(&through(directory).join(name))
+                    .map(|target| (Kind::Ref, OsStr::from_bytes(&target).into())),
                 Sort::Other => None,
             };
-            if let Some(text) = text {
-                (self.found)(Link { directory, name, path: &path, text });
+            if let Some((kind, text)) = found {
+                (self.found)(Link { kind, directory, name, path: &path, text });
             } else if *sort == Sort::Other
                 && let Some((order, level)) = level.of(name)
             {
@@ -219,8 +252,8 @@ impl Look<'_> {
         below.into_iter().map(|(_, path, level)| (path, level)).collect()
     }
 
-    /// Links and directories in a directory, by name, and whether these are all.
-    fn names(&mut self, directory: &File) -> io::Result<(Vec<(OsString, Sort)>, bool)> {
+    /// Links, refs and directories in a directory, by name, and whether these are all.
+    fn names(&mut self, directory: &File, level: Level) -> io::Result<(Vec<(OsString, Sort)>, bool)> {
         let mut names = Vec::new();
         // Without a right to search there is none to look at a name.
         fs::symlink_metadata(through(directory).join("HEAD")).or_else(|error| match error.kind() {
@@ -236,6 +269,7 @@ impl Look<'_> {
             let sort = match kind {
                 kind if kind.is_symlink() => Sort::Link,
                 kind if kind.is_fifo() => Sort::Fifo,
+                kind if self.refs && kind.is_file() && level.has_ref(&entry.file_name()) => Sort::Ref,
                 _ => Sort::Other,
             };
             if sort != Sort::Other || kind.is_dir() || entry.file_name() == "HEAD" {
@@ -295,7 +329,14 @@ impl Builder<'_> {
             deep.insert(path.to_owned());
         };
         let apart = |_: &Path| true;
-        let mut look = Look { left: BEFORE, found: &mut found, closed: &mut closed, deep: &mut deeper, apart: &apart };
+        let mut look = Look {
+            left: BEFORE,
+            refs: false,
+            found: &mut found,
+            closed: &mut closed,
+            deep: &mut deeper,
+            apart: &apart,
+        };
         known.cut = look.through(&opened).unwrap_or_else(|_| BTreeSet::from([PathBuf::new()]));
         known.cut.extend(deep);
         if let Some(first) = known.cut.first() {

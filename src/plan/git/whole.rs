@@ -12,6 +12,7 @@ use nix::unistd::{AccessFlags, access, geteuid};
 
 use super::super::build::Builder;
 use super::kept::{Entries, Given};
+use super::refs::leads_out;
 use super::seen::{Seen, Stamp};
 use super::strays::Known;
 use super::{COMMON, REPOSITORY, is_missing, looks_like_git_directory};
@@ -39,7 +40,7 @@ pub struct Recognised {
     pub links: BTreeMap<PathBuf, Known>,
     /// Files of git directories and of the data of worktrees that can be written.
     pub seen: BTreeMap<PathBuf, Seen>,
-    /// What [`STASH`](super::seen::STASH) was in those.
+    /// What [`STASHES`](super::seen::STASHES) were in those.
     pub stashes: BTreeMap<PathBuf, Stamp>,
     /// What git obeys, wherever it lies: absolute, without links, perhaps missing.
     pub obeyed: BTreeSet<PathBuf>,
@@ -114,7 +115,7 @@ pub fn head(directory: &Path) -> Option<Vec<u8>> {
     if !data.is_file() || data.mode() & 0o400 == 0 {
         return None;
     }
-    content(&path).ok().filter(|text| is_head(text))
+    content(&path).ok().filter(|text| is_head(text) && leads_out(text).is_none())
 }
 
 /// Whether the text of a link is git's old form of a `HEAD`.
