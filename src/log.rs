@@ -3,7 +3,7 @@
 //! Never on standard output, which belongs to the target.
 
 use std::borrow::Cow;
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -165,8 +165,8 @@ pub fn unsteered(json: &[u8]) -> Cow<'_, [u8]> {
             let mut safe = String::with_capacity(text.len() + 16);
             for char in text.chars() {
                 if foreign(char) {
-                    // All of them have one code unit.
-                    safe.push_str(&format!("\\u{:04x}", u32::from(char)));
+                    // All of them have one code unit, and a text takes everything.
+                    let _written = write!(safe, "\\u{:04x}", u32::from(char));
                 } else {
                     safe.push(char);
                 }

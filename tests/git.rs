@@ -1,5 +1,17 @@
 //! git in a write grant: a clone, submodules, a worktree whose data lies elsewhere, and what stays protected.
 
+mod around;
+mod bounds;
+mod data;
+mod family;
+mod given;
+mod index;
+mod kept;
+mod links;
+mod made;
+mod named;
+mod taken;
+
 use crate::harness::World;
 
 /// What a person sets once; every call has it from the environment, since HOME is private.

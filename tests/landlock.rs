@@ -1,5 +1,12 @@
 //! Files under `landlock`: what can be read, written and executed, what a rule cannot take away, and the private directories.
 
+mod choice;
+mod egress;
+mod metadata;
+mod network;
+mod processes;
+mod swept;
+
 use std::ffi::OsString;
 use std::fs;
 

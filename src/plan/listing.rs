@@ -51,7 +51,7 @@ fn list(directory: &Path) -> Option<Vec<Vec<u8>>> {
 }
 
 /// Directories of earlier states that file systems of servers answer by name in each directory, or at their top, and leave out of lists:
-/// CephFS, NetApp and Isilon over NFS, ZFS.
+/// Ceph, filers over NFS, ZFS.
 const UNLISTED: &[&str] = &[".snap", ".snapshot", ".zfs"];
 
 /// What `directory` has beside what it lists.

@@ -246,10 +246,10 @@ const REQUEST_TYPE: u32 = 0xFF00;
 const VOLUMES: &[u32] = &[0x9400, 0xBC00];
 /// What all file systems have of the first: FICLONE, FICLONERANGE, FIDEDUPERANGE.
 const CLONES: &[u32] = &[0x9409, 0x940D, 0x9436];
-/// FS_IOC_SET_ENCRYPTION_POLICY, FS_IOC_ADD_ENCRYPTION_KEY, FS_IOC_REMOVE_ENCRYPTION_KEY and the same for all users;
-/// OCFS2_IOC_REFLINK, which names both files by paths in memory.
+/// Setting a policy of encryption, adding and removing a key, for one user and for all (linux/fscrypt.h); the last is
+/// `OCFS2_IOC_REFLINK`, which names both files by paths in memory.
 const ENCRYPTION: &[u32] = &[0x6613, 0x6617, 0x6618, 0x6619, 0x6F04];
-/// FAT_IOCTL_SET_ATTRIBUTES, which exfat and ntfs3 have as well.
+/// exfat and ntfs3 have it as well.
 const FAT_IOCTL_SET_ATTRIBUTES: u32 = 0x4004_7211;
 const FS_IOC_SETFLAGS: u32 = 0x4008_6602;
 const FS_IOC_SETVERSION: u32 = 0x4008_7602;

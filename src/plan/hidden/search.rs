@@ -5,7 +5,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, FileType};
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -398,17 +398,13 @@ impl<'a> Search<'a> {
                 }
             }
         }
-        if bare && place.above.is_some() && !place.git {
-            self.repositories.push(place.path.clone());
-        }
+        self.bare(place, bare);
         if matches!(looked, Looked::Through) {
-            for (name, kind) in listing::unlisted(&place.path) {
-                names.extend(self.what(place, &name, kind).map(|what| (name, what)));
-            }
+            names.extend(self.unlisted(place));
         }
         names.extend(etc.hashes().map(|name| (name.into(), What::Hide)));
+        // A file system may list what it was asked for.
         names.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
-        // A file system may list them after all.
         names.dedup_by(|(one, _), (other, _)| one == other);
         let mut tree = place.tree;
         if !self.names.counts_alone()
@@ -458,6 +454,20 @@ impl<'a> Search<'a> {
             }
         }
         looked
+    }
+
+    /// Notes a directory that may be the data of a repository without a work tree.
+    fn bare(&mut self, place: &Place, bare: bool) {
+        if bare && place.above.is_some() && !place.git {
+            self.repositories.push(place.path.clone());
+        }
+    }
+
+    /// What a file system has of names that it does not list.
+    fn unlisted(&self, place: &Place) -> impl Iterator<Item = (OsString, What)> {
+        listing::unlisted(&place.path)
+            .into_iter()
+            .filter_map(|(name, kind)| self.what(place, &name, kind).map(|what| (name, what)))
     }
 
     fn what(&self, place: &Place, name: &OsStr, kind: FileType) -> Option<What> {

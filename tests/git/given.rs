@@ -1,7 +1,7 @@
 //! Settings from elsewhere than a repository's own `config`: the environment, other users, large files, and work trees that settings name.
 
+use crate::git::named::{clone, kept};
 use crate::git::{inside, outside};
-use crate::git_named::{clone, kept};
 use crate::harness::{Call, World, is_root};
 
 /// A hook that leaves `ran` in the directory that it is started in.
