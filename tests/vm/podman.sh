@@ -76,7 +76,7 @@ nothing_left 'of runs that ended'
 sandbox-run -b podman --image sandbox-run-test --memory 96M --max-procs 20 -- sh -c 'sleep 86403 & sleep 86403' &
 run=$!
 check 'control: a run has begun' 0 -- soon somebody '^sleep 86403'
-check 'control: it has a group' 0 +libpod- -- groups
+check 'control: it has a group' 1 -- no_groups
 kill -KILL $run
 wait $run
 nothing_left 'of a run that was killed'
