@@ -16,6 +16,9 @@ use nix::sys::signal::Signal;
 use serde::{Deserialize, Serialize};
 
 use super::account::Account;
+use super::control::Step;
+use super::handoff::Header;
+use super::inner::{At, Failure};
 use super::outcome::{Outcome, Reason};
 use super::outer::{self, Mode};
 use super::supervise;
@@ -192,10 +195,19 @@ fn asks_for_nothing(
     }
 }
 
+/// In the container: where this is the look, nothing may stand in the way of what is to come.
+pub(super) fn verify(header: &Header) -> Result<(), Failure> {
+    let places = header.container.as_ref().and_then(|container| container.look.as_ref());
+    match places.map(|places| is_straight(places)).transpose().at(Step::Image)? {
+        None | Some(true) => Ok(()),
+        Some(false) => Err(Failure(Step::Image, 0)),
+    }
+}
+
 /// Whether what the engine mounts at these places in this image comes to lie where it should, and nothing in a grant.
 ///
 /// Before there is any grant: what cannot be found out is as bad as a link.
-pub(super) fn is_straight(places: &[Place]) -> io::Result<bool> {
+fn is_straight(places: &[Place]) -> io::Result<bool> {
     let grants: Vec<_> = places.iter().filter(|place| place.of_host).map(|place| place.at.as_path()).collect();
     for place in places {
         let way = Way::follow(&place.at, &grants)?;

@@ -82,11 +82,6 @@ pub(super) fn enter(handoff: &Handoff, isolation: &Isolation) -> Result<(), Fail
         cover::cover(checks, &handoff.devices).at(Step::Cover)?;
     }
     verify_privileges()?;
-    if let Some(places) = handoff.header.container.as_ref().and_then(|container| container.look.as_ref())
-        && !super::look::is_straight(places).at(Step::Image)?
-    {
-        return Err(Failure(Step::Image, 0));
-    }
     verify_view(handoff)?;
     if isolation.mounts { verify_mounts(handoff) } else { Ok(()) }
 }
