@@ -95,7 +95,8 @@ fn prepare_knowing(
             let untrusted: Vec<_> = workdir.into_iter().chain(writable).collect();
             if let Backend::Container(wanted) = backend {
                 let found = engine::find(host, wanted, &untrusted)?;
-                backend::container::check(&plan, &found, &engine::sockets(host))?;
+                let settings = engine::settings(host, found.engine);
+                backend::container::check(&plan, &found, &engine::sockets(host), &settings)?;
                 engine = Some(found);
             } else {
                 bwrap = host.find_tool("bwrap", &untrusted).map_err(|passed_over| diagnose::no_bwrap(&passed_over))?;

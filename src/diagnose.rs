@@ -309,6 +309,9 @@ fn remedy_for_engine(reason: &Reason) -> Option<String> {
             "a file system below a read grant, a link or volume of the image or one of the engine's settings would be writable: \
              grant its neighbours one by one, or use another image"
         }
+        Some(Step::Image) => {
+            "nothing was mounted yet: use another image, or grant directories above or beside the one that the image has a link for"
+        }
         Some(Step::Landlock | Step::Filter) => "the engine's own system-call filter is too old: update the engine",
         None if reason.group => "--allow-gap memory,procs runs the command without what the engine does not limit",
         None if has("image not known")
@@ -317,6 +320,9 @@ fn remedy_for_engine(reason: &Reason) -> Option<String> {
             || has("Unable to find image") =>
         {
             "the image must be there before the start: 'podman pull NAME' or 'docker pull NAME' fetches it"
+        }
+        None if reason.text.contains("by the annotation") => {
+            "'podman create', 'podman export' and 'podman import' make an image without annotations of it, and without its variables"
         }
         None if has("Cannot connect to the Docker daemon") || has("failed to connect to the docker API") => {
             "start the Docker service, or use podman, which needs none"
@@ -358,6 +364,7 @@ fn by_step(step: Step) -> Option<&'static str> {
         | Step::Children
         | Step::Limits
         | Step::Connections
+        | Step::Image
         | Step::Writable => None,
     }
 }
@@ -390,6 +397,7 @@ fn by_step_in_process(step: Step) -> Option<&'static str> {
         | Step::WayOut
         | Step::Trust
         | Step::Limits
+        | Step::Image
         | Step::Writable => None,
     }
 }

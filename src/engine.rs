@@ -97,6 +97,36 @@ pub fn sockets(host: &Host) -> Vec<PathBuf> {
     real.into_iter().collect()
 }
 
+/// Files and directories of settings, there or not, in which `engine` reads which programs it starts on the host.
+#[must_use]
+pub fn settings(host: &Host, engine: Engine) -> Vec<PathBuf> {
+    let own = |name: &str| host.variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let config = own("XDG_CONFIG_HOME").or_else(|| Some(host.home.as_ref()?.join(".config")));
+    let files = match engine {
+        Engine::Docker => vec![own("DOCKER_CONFIG").or_else(|| Some(host.home.as_ref()?.join(".docker")))],
+        Engine::Podman | Engine::Any => {
+            let usual = |name: &str| config.as_ref().map(|config| config.join("containers").join(name));
+            let mut files = vec![own("CONTAINERS_CONF_OVERRIDE")];
+            match own("CONTAINERS_CONF") {
+                Some(named) => files.push(Some(named)),
+                None => files.extend([usual("containers.conf"), usual("containers.conf.d")]),
+            }
+            files.push(own("CONTAINERS_STORAGE_CONF").or_else(|| usual("storage.conf")));
+            files
+        }
+    };
+    let cwd = host.cwd.as_deref().unwrap_or(Path::new("/"));
+    files.into_iter().flatten().map(|file| real(&cwd.join(file))).collect()
+}
+
+/// The real name of what may be missing: that of the part which is there, and the rest.
+fn real(path: &Path) -> PathBuf {
+    let there = path.ancestors().find_map(|part| Some((part, std::fs::canonicalize(part).ok()?)));
+    let Some((part, real)) = there else { return path.to_owned() };
+    path.strip_prefix(part)
+        .map_or(real.clone(), |rest| if rest.as_os_str().is_empty() { real } else { real.join(rest) })
+}
+
 /// Our own executable and what it takes to run it where there may be no library.
 fn own(host: &Host) -> std::result::Result<Executable, String> {
     let program = host.image.clone().ok_or("the file of sandbox-run itself is no longer where it was started")?;
@@ -104,8 +134,7 @@ fn own(host: &Host) -> std::result::Result<Executable, String> {
         return Err(format!("'{}' cannot be read", program.display()));
     };
     let Some(loader) = interpreter else { return Ok(Executable { program, dynamic: None }) };
-    let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let loader = real(&loader);
+    let loader = std::fs::canonicalize(&loader).unwrap_or(loader);
     let maps = std::fs::read("/proc/self/maps").map_err(|error| crate::sys::process::describe(&error))?;
     let mapped: BTreeSet<PathBuf> = maps.split(|byte| *byte == b'\n').filter_map(mapped).collect();
     let libraries: Vec<_> = mapped.into_iter().filter(|path| *path != program && *path != loader).collect();

@@ -148,6 +148,11 @@ pub struct Command {
 pub struct Door {
     /// Variables of the launcher program.
     pub environment: Vec<(OsString, OsString)>,
+    /// Arguments with which it prints the annotations of the image, where it passes them on to whatever makes the container.
+    pub question: Option<Vec<OsString>>,
+    /// Arguments with which it starts a container of the same image and with nothing of the host's in it, for a look at the image
+    /// before.
+    pub look: Vec<Word>,
     /// Arguments with which the same program removes what a killed launcher leaves.
     pub removal: Vec<Word>,
     /// The dynamic loader of which the directory of the run has a copy, without the list of what it loads into every program.

@@ -134,6 +134,7 @@ pub fn launch(plan: &Plan, found: Option<&Found>) -> Result<Launch> {
         warnings: _,
         notes: _,
     } = plan;
+    let image = container.as_ref().map_or("", |container| container.image.as_str());
     let mut options = Options { words: Vec::new(), found };
     options.isolation(*network);
     if cgroup.is_some() {
@@ -143,23 +144,18 @@ pub fn launch(plan: &Plan, found: Option<&Found>) -> Result<Launch> {
     for op in view {
         options.mount(op);
     }
-    options.push(["--workdir", "/"]);
-    // The value is in the environment of the program, where nobody else reads it.
-    options.push(["--env", crate::stage::handoff::MARKER]);
-    let inside = |name: &str| format!("{OURS}/{name}");
-    // Of what the image sets, a loader obeys these.
-    for name in LOADED_BY {
-        options.push(["--env".to_owned(), format!("{name}=")]);
-    }
-    let arguments: Vec<String> = if found.own.dynamic.is_none() {
-        options.push(["--entrypoint".to_owned(), inside(PROGRAM)]);
-        Vec::new()
-    } else {
-        options.push(["--entrypoint".to_owned(), inside(LOADER)]);
-        vec!["--library-path".into(), inside(LIBRARIES), inside(PROGRAM)]
+    options.start(image);
+    let mut look = Options { words: Vec::new(), found };
+    look.isolation(Network::Off);
+    look.ours();
+    look.start(image);
+    let question = match found.engine {
+        Engine::Podman => {
+            Some(["image", "inspect", "--format", "{{json .Annotations}}", image].map(OsString::from).into())
+        }
+        // It starts containers without them.
+        Engine::Docker | Engine::Any => None,
     };
-    options.words.push(container.as_ref().map_or("", |container| container.image.as_str()).into());
-    options.words.extend(arguments.into_iter().map(Word::from));
     let removal = match found.engine {
         Engine::Podman => vec!["rm".into(), "--force".into(), "--ignore".into(), RUN.into()],
         Engine::Docker | Engine::Any => vec!["rm".into(), "--force".into(), RUN.into()],
@@ -169,7 +165,7 @@ pub fn launch(plan: &Plan, found: Option<&Found>) -> Result<Launch> {
         program: found.program.clone(),
         arguments: options.words,
         options: Vec::new(),
-        door: Some(Door { environment: found.environment.clone(), removal, loader }),
+        door: Some(Door { environment: found.environment.clone(), question, look: look.words, removal, loader }),
     }))
 }
 
@@ -183,8 +179,9 @@ const LIBRARIES: &str = "lib";
 
 /// Refuses what a container would make of a plan that nobody can mean, or that cannot be said to the engine.
 ///
-/// `sockets` are those of container engines on this host, by their real names: whoever talks to one is root on the host.
-pub fn check(plan: &Plan, found: &Found, sockets: &[PathBuf]) -> Result<()> {
+/// `sockets` are those of container engines on this host, by their real names: whoever talks to one is root on the host. `settings`
+/// are what the engine reads: what it is told there to start runs on the host.
+pub fn check(plan: &Plan, found: &Found, sockets: &[PathBuf], settings: &[PathBuf]) -> Result<()> {
     let refuse = |what: &Path, reason: &str| {
         let text = format!("cannot show '{}' in a container: {reason}", what.display());
         Err(Error::text(Kind::Backend, text))
@@ -195,6 +192,16 @@ pub fn check(plan: &Plan, found: &Found, sockets: &[PathBuf]) -> Result<()> {
                 socket,
                 "it is the socket of a container engine, and whoever talks to it is root on the host",
             );
+        }
+    }
+    for path in settings {
+        if plan.lets_write(path) {
+            let text = format!(
+                "cannot let the command write '{}': {} reads there which programs it starts on the host",
+                path.display(),
+                found.engine.word()
+            );
+            return Err(Error::text(Kind::Backend, text).hint("grant other directories, or those below one by one"));
         }
     }
     for op in &plan.view {
@@ -340,6 +347,27 @@ impl Options<'_> {
             }
         }
         self.scratch(DOOR, &ours.join(DOOR));
+    }
+
+    /// What is started, in `image`, after all options.
+    fn start(&mut self, image: &str) {
+        self.push(["--workdir", "/"]);
+        // The value is in the environment of the program, where nobody else reads it.
+        self.push(["--env", crate::stage::handoff::MARKER]);
+        let inside = |name: &str| format!("{OURS}/{name}");
+        // Of what the image sets, a loader obeys these.
+        for name in LOADED_BY {
+            self.push(["--env".to_owned(), format!("{name}=")]);
+        }
+        let arguments: Vec<String> = if self.found.own.dynamic.is_none() {
+            self.push(["--entrypoint".to_owned(), inside(PROGRAM)]);
+            Vec::new()
+        } else {
+            self.push(["--entrypoint".to_owned(), inside(LOADER)]);
+            vec!["--library-path".into(), inside(LIBRARIES), inside(PROGRAM)]
+        };
+        self.words.push(image.into());
+        self.words.extend(arguments.into_iter().map(Word::from));
     }
 
     /// A read-only mount of something in the directory of the run.

@@ -56,7 +56,7 @@ use view::{Rule, View};
 use way_out::WayOut;
 
 /// One run under one backend, decided to the last detail.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 #[allow(clippy::struct_excessive_bools, reason = "facts that have nothing to do with each other")]
 pub struct Plan {
     /// Who enforces it.

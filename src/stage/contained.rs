@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 use super::control::{GO_ON, Inner, Step};
 use super::handoff::Handoff;
 use super::inner::{At, FAILED, Failure};
+use super::look::Place;
+use super::outer::Mode;
 use super::rlimits;
 use crate::error::Error;
 use crate::plan::Plan;
@@ -25,17 +27,24 @@ pub struct Container {
     pub rlimits: Vec<(u32, u64, u64)>,
     /// Whether `PATH` is that of the image.
     pub path_of_image: bool,
+    /// What would be mounted, where that is what to look for.
+    pub look: Option<Vec<Place>>,
 }
 
 impl Container {
     /// As they are in this process; `None` where there is no container.
     #[must_use]
-    pub fn of(plan: &Plan) -> Option<Self> {
+    pub fn of(plan: &Plan, mode: Mode) -> Option<Self> {
+        let look = match mode {
+            Mode::Look(places) => Some(places.to_vec()),
+            Mode::Run(_) | Mode::Rehearse | Mode::Try(_) => None,
+        };
         let container = plan.container.as_ref()?;
         Some(Self {
             umask: sys::process::umask(),
             rlimits: rlimits::inherited(),
             path_of_image: container.path_of_image,
+            look,
         })
     }
 }

@@ -74,10 +74,12 @@ pub enum Step {
     Trust,
     /// Connecting sockets of the target.
     Connections,
+    /// A link of an image leads what is to be mounted into a grant.
+    Image,
 }
 
 impl Step {
-    const ALL: [Self; 21] = [
+    const ALL: [Self; 22] = [
         Self::Handle,
         Self::NotIsolated,
         Self::Privileges,
@@ -99,6 +101,7 @@ impl Step {
         Self::WayOut,
         Self::Trust,
         Self::Connections,
+        Self::Image,
     ];
 
     /// The step with this number; one that no inner stage sends counts as [`Step::Fork`].
@@ -133,6 +136,7 @@ impl Step {
             Self::Children => {
                 "look after what the command leaves behind: /proc does not tell of the children of a process here"
             }
+            Self::Image => "mount anything in this image: a link or a volume of it leads into what is granted",
             Self::Writable => "confirm that nothing else can be written inside the sandbox",
         }
     }

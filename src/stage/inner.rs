@@ -20,7 +20,7 @@ use super::control::{Inner, Report, Step, WATCHED};
 use super::handoff::{self, Handoff, MARKER};
 use super::outcome::{Refusal, Used};
 use super::way_out::{self, Wanted};
-use super::{inside, left, trial};
+use super::{inside, left, look, trial};
 use crate::sys;
 use crate::sys::process::{Change, Moment, changed_child, changed_child_seen, own_time, soft_cpu_limit};
 use crate::sys::signals::{Arrivals, Signals};
@@ -140,6 +140,7 @@ fn run(handoff: &Handoff, control: &Inner) -> Result<i32, Failure> {
     let handle = sys::pidfd::PidFd::of_this_process().at(Step::Handle)?;
     control.report(Report::Alive, handle.as_ref().map(AsFd::as_fd)).at(Step::Handle)?;
     let early = if header.container.is_some() { wait_for_word(control)? } else { Vec::new() };
+    look::verify(header)?;
     if let Some(isolation) = &header.isolation {
         inside::enter(handoff, isolation)?;
         // Out of the caller's session, whose priority can be set by the name of any process that is in it.

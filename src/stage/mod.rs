@@ -35,6 +35,7 @@ pub mod inside;
 #[path = "inside/macos.rs"]
 pub mod inside;
 pub mod left;
+pub mod look;
 pub mod made;
 pub mod mend;
 #[cfg(target_os = "linux")]

@@ -15,11 +15,12 @@ use super::cgroup::{Group, Wants};
 use super::confined::{self, Confine};
 use super::contained::Container;
 use super::control::{self, FORWARDED, Inner, Report, Step, WATCHED};
-use super::door::{self, Keeper, Removal};
+use super::door::{self, Ending, Keeper, Removal};
 use super::gate::Gate;
 use super::handoff::{self, Errand, Handoff, Header, MARKER};
 use super::inside::{self, Isolation};
 use super::left::Listener;
+use super::look::{self, Place};
 use super::outcome::{Outcome, Reason};
 use super::output::{Output, Wish};
 use super::private::Private;
@@ -61,6 +62,8 @@ pub enum Mode<'a> {
     Run(Run<'a>),
     /// Build everything and start nothing.
     Rehearse,
+    /// Start a container without anything of the host's, and look at what is where these would be mounted.
+    Look(&'a [Place]),
     /// Do everything as for the target, and try these in its place; not empty.
     Try(&'a [Trial]),
 }
@@ -79,6 +82,9 @@ pub struct Run<'a> {
 /// Carries `launch` out and waits for the end. `port` is what was taken of this host for it.
 #[must_use]
 pub fn run(plan: &Plan, launch: &Launch, host: &Host, mode: Mode, port: Option<Port>) -> (Outcome, Account) {
+    if let Some(ended) = look::first(plan, launch, host) {
+        return ended;
+    }
     let terminal = Terminal::of(host, plan.new_session);
     let private = match Private::of(plan) {
         Ok(private) => private,
@@ -135,7 +141,7 @@ fn denied(sums: &Sums) -> Option<String> {
 }
 
 #[allow(clippy::too_many_lines, reason = "each step needs what those before it made")]
-fn start(
+pub(super) fn start(
     plan: &Plan,
     launch: &Launch,
     host: &Host,
@@ -143,18 +149,19 @@ fn start(
     private: Option<&Private>,
     port: Option<Port>,
 ) -> Result<(Started, Option<Listener>, Option<Proxy>), Reason> {
-    let signals = Arrivals::of(WATCHED)?;
+    // What is no reason to end waits for the target.
+    let signals = Arrivals::of(if matches!(mode, Mode::Look(_)) { supervise::WATCHED_EARLY } else { WATCHED })?;
     let (outer, inner) = control::pair()?;
     let mut streams = Streams::duplicate(host)?;
     let output = match mode {
         Mode::Run(Run { wish, .. }) => Output::install(plan, wish, &mut streams.0)?,
-        Mode::Rehearse | Mode::Try(_) => None,
+        Mode::Rehearse | Mode::Look(_) | Mode::Try(_) => None,
     };
     let (purpose, trials) = match mode {
         Mode::Run(..) => (Purpose::Target, &[][..]),
         Mode::Try(trials) if !trials.is_empty() => (Purpose::Trial, trials),
         // With nothing to try there must not be a target either.
-        Mode::Rehearse | Mode::Try(_) => (Purpose::Rehearsal, &[][..]),
+        Mode::Rehearse | Mode::Look(_) | Mode::Try(_) => (Purpose::Rehearsal, &[][..]),
     };
     let messages = sys::fd::scratch(c"messages")?;
     let group = group(plan)?;
@@ -173,7 +180,7 @@ fn start(
         Mode::Run(Run { net_log, secrets, .. }) => {
             Outside::start(plan, secrets, net_log, port).map_err(|error| Reason::of("start the proxy", &error))?
         }
-        Mode::Rehearse | Mode::Try(_) => None,
+        Mode::Rehearse | Mode::Look(_) | Mode::Try(_) => None,
     };
     let header = Header {
         nonce: nonce()?,
@@ -184,7 +191,7 @@ fn start(
         new_session: plan.new_session,
         isolation,
         confine,
-        container: Container::of(plan),
+        container: Container::of(plan, mode),
         by_shell: plan.target.script_without_shebang && strace.is_none(),
         rlimits: Rlimits::of(plan),
         rehearsal: purpose == Purpose::Rehearsal,
@@ -295,10 +302,17 @@ fn by_door(
     let keeper = Keeper::start(place, loader, secret, gifts, removal).map_err(failed)?;
     // What the engine leaves running serves others as well, and is not ours to take in.
     door::leave_orphans(true)?;
-    match sys::process::fork(|| prepared.execute(&passed, &[], None, messages)) {
+    let launcher = sys::process::fork(|| {
+        // Before there is anything to end: nobody else could, if this process is killed.
+        if let Err(error) = keeper.announce() {
+            return prepared.give_up("announce the start of", &error, messages);
+        }
+        prepared.execute(&passed, &[], None, messages)
+    });
+    match launcher {
         Ok(launcher) => Ok((launcher, keeper)),
         Err(errno) => {
-            keeper.end(true);
+            keeper.end(Ending::Removed);
             Err(errno.into())
         }
     }
@@ -472,6 +486,13 @@ impl Prepared {
         messages: BorrowedFd,
     ) -> std::convert::Infallible {
         let (what, reason) = self.become_launcher(passed, keep, group, messages);
+        self.give_up(what, &reason, messages)
+    }
+
+    /// In the child: says why there is no launcher.
+    fn give_up(&self, what: &str, reason: &io::Error, messages: BorrowedFd) -> std::convert::Infallible {
+        // It may be that already.
+        let _placed = sys::fd::place(messages, 2);
         let text = sys::process::reason(reason.raw_os_error().unwrap_or(0));
         let _told = writeln!(io::stderr(), "cannot {what} {}: {text}", self.program.to_string_lossy());
         sys::process::exit_now(125)

@@ -75,6 +75,9 @@ const FATAL: Signals = ENDING
     ]))
     .and(Signals::FATAL_HERE);
 
+/// What is watched for while nothing is built that could have a target.
+pub(super) const WATCHED_EARLY: Signals = FATAL.and(Signals::of(&[Signal::SIGTERM, Signal::SIGCHLD]));
+
 /// Signals that keys of a terminal send.
 const KEYS: Signals = Signals::of(&[Signal::SIGINT, Signal::SIGQUIT]);
 
@@ -156,6 +159,7 @@ pub fn watch(plan: &Plan, host: &Host, started: Started, terminal: Option<Termin
         phase: Phase::Starting,
         committed: false,
         launcher_ended: false,
+        hung: false,
         asked: None,
         passed_on: Signals::NONE,
         terminated_at: None,
@@ -227,6 +231,8 @@ struct Watch<'a> {
     /// Whether the target may have started, although nobody has said yet that it has.
     committed: bool,
     launcher_ended: bool,
+    /// Whether the start took too long.
+    hung: bool,
     /// The first signal that asked us to end while there was no target.
     asked: Option<i32>,
     /// Every signal that was passed on.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::ffi::{CStr, CString, OsString};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -14,6 +14,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::{ForkResult, Pid};
 
+use super::system::pidfd::PidFd;
 pub use super::system::process::{
     INHERITED, adopt_orphans, children, end_session, end_with_parent, groups, hide, image, is_one_user,
     limit_processes, own_time, soft_cpu_limit,
@@ -376,9 +377,37 @@ pub fn kill_tree(spare: &[Pid], taken: &mut dyn FnMut(Pid, Usage)) {
     kill_children(spare, taken);
 }
 
+/// Kills a process that is no child of ours with all that comes of it, as [`kill_tree`] does. Orphans of it go elsewhere and are
+/// not found; nothing is taken in.
+pub fn kill_tree_of(root: &PidFd) {
+    let deadline = Instant::now() + Duration::from_secs(2);
+    // While it is stopped its number is nobody else's.
+    let _sent = root.send(Signal::SIGSTOP);
+    let mut stopped = BTreeSet::new();
+    while let (Some(pid), true) = (root.number(), Instant::now() < deadline) {
+        let found: Vec<_> = all_below(vec![pid]).into_iter().skip(1).filter(|pid| !stopped.contains(pid)).collect();
+        if found.is_empty() {
+            break;
+        }
+        for pid in found {
+            let _sent = nix::sys::signal::kill(pid, Signal::SIGSTOP);
+            stopped.insert(pid);
+        }
+    }
+    let all = root.number().map(|pid| all_below(vec![pid])).unwrap_or_default();
+    for pid in all.into_iter().skip(1) {
+        let _sent = nix::sys::signal::kill(pid, Signal::SIGKILL);
+    }
+    let _sent = root.send(Signal::SIGKILL);
+}
+
 /// All processes that come of this one, except `spare` and what comes of them.
 fn descendants(spare: &[Pid]) -> Vec<Pid> {
-    let mut all: Vec<Pid> = children().into_iter().filter(|child| !spare.contains(child)).collect();
+    all_below(children().into_iter().filter(|child| !spare.contains(child)).collect())
+}
+
+/// These processes and all that come of them.
+fn all_below(mut all: Vec<Pid>) -> Vec<Pid> {
     let mut next = 0;
     while let Some(pid) = all.get(next) {
         next += 1;
@@ -402,12 +431,23 @@ pub struct Said {
 /// Runs `program` with these words and variables and nothing else.
 ///
 /// Bounded by `patience` and in what it may print: it is asked because something failed, and may hang. Nothing of it is left.
-#[allow(clippy::disallowed_methods, reason = "sys is where processes are started")]
 pub fn run(
     program: &Path,
     words: &[OsString],
     variables: &[(OsString, OsString)],
     patience: Duration,
+) -> io::Result<Said> {
+    run_until(program, words, variables, patience, None)
+}
+
+/// The same, ended early when there is something to read at `end`.
+#[allow(clippy::disallowed_methods, reason = "sys is where processes are started")]
+pub fn run_until(
+    program: &Path,
+    words: &[OsString],
+    variables: &[(OsString, OsString)],
+    patience: Duration,
+    end: Option<BorrowedFd>,
 ) -> io::Result<Said> {
     const LIMIT: usize = 64 << 10;
     let mut child = std::process::Command::new(program)
@@ -428,6 +468,7 @@ pub fn run(
         let left = deadline.saturating_duration_since(Instant::now());
         let mut polled: Vec<_> =
             pipes.iter().flatten().map(|pipe| PollFd::new(pipe.as_fd(), PollFlags::POLLIN)).collect();
+        polled.extend(end.map(|end| PollFd::new(end, PollFlags::POLLIN)));
         match poll(&mut polled, PollTimeout::try_from(left).unwrap_or(PollTimeout::ZERO)) {
             Ok(ready) => late = ready == 0,
             Err(nix::errno::Errno::EINTR) => continue,
@@ -435,6 +476,7 @@ pub fn run(
         }
         let ready: Vec<_> = polled.iter().map(|fd| fd.revents().is_some_and(|events| !events.is_empty())).collect();
         drop(polled);
+        late |= end.is_some() && ready.last() == Some(&true);
         let mut ready = ready.into_iter();
         for (pipe, text) in pipes.iter_mut().zip(&mut texts) {
             if let Some(open) = pipe

@@ -3,7 +3,8 @@
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use super::{LOOK, Place};
+use super::{IMAGE, LOOK, Place};
+use crate::harness::eventually;
 
 const NAME: &str = "sandbox-run-test-hostile";
 
@@ -208,6 +209,108 @@ fn no_link_of_an_image_leads_ours_into_a_grant() {
         assert_ne!(done.stdout, b"key\n");
         assert!(done.code == Some(125) || done.code == Some(3), "{:?} {}", done.code, done.stderr);
         assert!(!world.has("w/leaked"));
+        assert_eq!(place.left(), [""; 0]);
+    }
+}
+
+/// An engine follows the links of an image where it mounts, and makes what is missing there: an image is looked at before there is
+/// anything of the host's.
+#[test]
+fn no_link_of_an_image_has_the_engine_make_anything_in_a_grant() {
+    for (user, place) in Place::both() {
+        let world = &place.world;
+        let w = world.text("w");
+        for name in ["w/there", "o/read"] {
+            world.dir(name);
+        }
+        world.call("chown", ["-R", &format!("{user}:{user}"), &w, &world.text("o")]).done().code(0);
+        let read = world.text("o/read");
+        let inside = |path: &str| path.trim_start_matches('/').to_owned();
+        // What the image has in the grant's place is covered by the grant, whose own directories are there or not.
+        let to = |name: &str| format!("-> {w}/{name}");
+        let private = inside(&world.text("home"));
+        for (number, (at, to)) in [
+            // Above another grant, which is mounted later than what the link leads to.
+            (inside(&world.text("o")), to("made")),
+            ("tmp".to_owned(), to("there/tmp")),
+            // To a directory that is there, crun 1.8 follows this one on the host by itself.
+            ("dev".to_owned(), to("there/dev")),
+            ("etc/hosts".to_owned(), to("hosts")),
+            ("run".to_owned(), to("there/../run")),
+            // By two links, the first of which is in the image.
+            ("var/tmp".to_owned(), "-> ../x/y".to_owned()),
+            (private, to("home")),
+            (inside(&read), to("read")),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let name = format!("leads{number}");
+            let second = to.ends_with("x/y").then(|| ("x", format!("-> {w}")));
+            let second: Vec<_> = second.iter().map(|(at, to)| (*at, to.as_str())).collect();
+            import(&place, &name, &[&[(at.as_str(), to.as_str())], &second[..]].concat(), &[]);
+            for options in [&["-w", "."][..], &["-r", ".", "-r", &read]] {
+                let before = world.snapshot();
+                let options = [options, &["-r", &read, "--", "sh", "-c", "echo ran"]].concat();
+                place.run_image(&name, &options).done().refused(125, &["cannot"]);
+                // What the engine keeps in HOME itself is not of the image.
+                let mut after = world.snapshot();
+                after.retain(|path, _| !path.starts_with(world.path("home")));
+                assert!(after.iter().all(|(path, what)| before.get(path) == Some(what)), "{user}: {at} {to}");
+            }
+        }
+        // The controls: the engine does so by itself, and links that lead nowhere near a grant are none to refuse.
+        let mount = format!("type=bind,src={w},dst={w}");
+        let words =
+            ["podman", "run", "--rm", "--network", "none", "--mount", &mount, "--tmpfs", &read, "leads0", "true"];
+        let _ended = place.call(&words).done();
+        assert!(world.has("w/made/read"), "{user}: control");
+        let usual = [("var/run", "-> ../run"), ("etc/resolv.conf", "-> ../run/systemd/resolve/stub-resolv.conf")];
+        import(&place, "usual", &usual, &[]);
+        place.run_image("usual", &["-w", ".", "--", "sh", "-c", "echo ran"]).done().is(0, "ran\n", "");
+        assert_eq!(place.left(), [""; 0]);
+    }
+}
+
+/// An engine passes the annotations of an image on, and what starts the container obeys some: it connects to sockets of the host.
+#[test]
+fn no_annotation_of_an_image_is_obeyed() {
+    for (user, place) in Place::both() {
+        let world = &place.world;
+        let socket = world.text("o/socket");
+        let server = format!(
+            "import socket, sys\nlistener = socket.socket(socket.AF_UNIX)\nlistener.bind('{socket}')\n\
+            listener.listen()\nwhile True:\n    listener.accept()\n    open('{socket}.asked', 'w').close()\n"
+        );
+        let server = place.call(&["python3", "-c", &server]).spawn();
+        assert!(eventually(|| world.has("o/socket")), "the listener");
+        let build = |name: &str, annotation: &str| {
+            let script = format!(
+                "printf 'FROM {IMAGE}\\nLABEL {name}=1\\n' | podman build -q --no-cache --format oci --isolation chroot \
+                --annotation '{annotation}' -t {name} -f - ."
+            );
+            place.call(&["sh", "-c", &script]).done().code(0);
+        };
+        build("asks", &format!("run.oci.pidfd_receiver={socket}"));
+        place.run_image("asks", &["true"]).done().refused(125, &["by the annotation 'run.oci.pidfd_receiver'"]);
+        for (name, annotation) in [
+            ("filters", "run.oci.seccomp_bpf_data=AAAA"),
+            ("unknown", "org.example.whatever=1"),
+            ("odd", "run.oci.\u{1b}[2J=1"),
+        ] {
+            build(name, annotation);
+            let done = place.run_image(name, &["true"]).done().refused(125, &["by the annotation '"]);
+            assert!(!done.stderr.contains('\u{1b}'), "{}", done.stderr);
+        }
+        assert!(!world.has("o/socket.asked"), "{user}: somebody has connected");
+        // The control: whoever starts it without us.
+        let _ended = place.call(&["podman", "run", "--rm", "--network", "none", "asks", "true"]).done();
+        assert!(eventually(|| world.has("o/socket.asked")), "{user}: control");
+        // And an image that is only described runs.
+        build("described", "org.opencontainers.image.title=An image");
+        place.run_image("described", &["--", "sh", "-c", "echo ran"]).done().is(0, "ran\n", "");
+        server.signal(nix::sys::signal::Signal::SIGKILL);
+        server.done();
         assert_eq!(place.left(), [""; 0]);
     }
 }

@@ -19,7 +19,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, SigmaskHow, sigprocmask};
 use nix::sys::socket::{
     AddressFamily, Backlog, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType, UnixAddr, accept4, bind,
-    connect, listen, recvmsg, sendmsg, setsockopt, socket, sockopt,
+    connect, listen, recvmsg, sendmsg, setsockopt, socket, socketpair, sockopt,
 };
 use nix::sys::time::TimeVal;
 use nix::sys::wait::waitpid;
@@ -35,6 +35,12 @@ use crate::sys::pidfd::PidFd;
 
 /// How long the engine may take to remove a container, however often it is asked.
 const REMOVAL: Duration = Duration::from_secs(30);
+
+/// The same for one that has hung before. Somebody waits, and the next run removes what is left.
+const REMOVAL_BY_HUNG: Duration = Duration::from_secs(5);
+
+/// How long the engine may go on when sandbox-run was killed: one that works ends with the container, which ends at once.
+const GOES_ON: Duration = Duration::from_secs(5);
 
 /// How often the engine is asked for that.
 const ATTEMPTS: u32 = 3;
@@ -144,7 +150,7 @@ impl Abandoned {
 
     /// Removes the container, should it be there, and the directory.
     pub(super) fn clear(self, removal: &Removal) {
-        removal.run();
+        removal.run(REMOVAL);
         remove(&self.path);
     }
 }
@@ -186,8 +192,8 @@ pub(super) struct Removal {
 }
 
 impl Removal {
-    fn run(&self) {
-        let deadline = Instant::now() + REMOVAL;
+    fn run(&self, patience: Duration) {
+        let deadline = Instant::now() + patience;
         // An engine that finds a container in the middle of its end may give up. What it says is of no use: mostly that there is
         // no such container.
         for _ in 0..ATTEMPTS {
@@ -204,11 +210,35 @@ impl Removal {
     }
 }
 
+/// How a run has ended, for whoever clears up after it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// The program that started the container has seen to its removal.
+    Removed,
+    /// It may have left it.
+    Left,
+    /// It did not answer.
+    Hung,
+}
+
+impl Ending {
+    /// As it is told to the process at the door.
+    const fn word(self) -> u8 {
+        match self {
+            Self::Removed => b'd',
+            Self::Left => b'r',
+            Self::Hung => b'h',
+        }
+    }
+}
+
 /// The process at the door, seen from the outer stage.
 #[derive(Debug)]
 pub(super) struct Keeper {
     pid: Pid,
     tell: File,
+    /// Where the program that starts the container says who it is.
+    announced: OwnedFd,
     /// For the case that it is killed.
     directory: PathBuf,
     /// So that nobody takes the directory for left behind then.
@@ -233,6 +263,8 @@ impl Keeper {
         let watched = PidFd::open(getpid().as_raw())?;
         let (told, tell) = pipe2(OFlag::O_CLOEXEC)?;
         let (ready, settled) = pipe2(OFlag::O_CLOEXEC)?;
+        let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+        let (heard, announced) = socketpair(AddressFamily::Unix, SockType::SeqPacket, None, flags)?;
         let pid = sys::process::fork(|| {
             let _ended = keep(
                 &path,
@@ -240,7 +272,7 @@ impl Keeper {
                 nonce,
                 gifts,
                 &removal,
-                [&watched.as_fd(), &told.as_fd()],
+                [&watched.as_fd(), &told.as_fd(), &heard.as_fd()],
                 &settled.into(),
             );
             sys::process::exit_now(0)
@@ -253,22 +285,29 @@ impl Keeper {
             errno => Err(io::Error::from_raw_os_error(errno)),
         });
         let lock = made.inspect_err(|_| remove(&path))?;
-        Ok(Self { pid, tell: tell.into(), directory: path, _lock: lock, removal })
+        Ok(Self { pid, tell: tell.into(), announced, directory: path, _lock: lock, removal })
+    }
+
+    /// In the process that becomes the engine's program: gives a handle on itself to the process at the door, which ends it should
+    /// nobody else do so.
+    pub(super) fn announce(&self) -> io::Result<()> {
+        let own = PidFd::open(getpid().as_raw())?;
+        give(&self.announced, &[own.as_fd().as_raw_fd()])
     }
 
     pub(super) fn pid(&self) -> Pid {
         self.pid
     }
 
-    /// The run is over; `alone` when the program that started the container has seen to its removal.
-    pub(super) fn end(mut self, alone: bool) {
+    /// The run is over.
+    pub(super) fn end(mut self, ending: Ending) {
         // Killed meanwhile: nobody is left to tell.
-        let _told = self.tell.write_all(if alone { b"d" } else { b"r" });
+        let _told = self.tell.write_all(&[ending.word()]);
         drop(self.tell);
         // Whoever waits for all children may have taken it in already.
         while waitpid(self.pid, None) == Err(Errno::EINTR) {}
         if fs::symlink_metadata(&self.directory).is_ok() {
-            self.removal.run();
+            self.removal.run(if ending == Ending::Hung { REMOVAL_BY_HUNG } else { REMOVAL });
             remove(&self.directory);
         }
     }
@@ -281,7 +320,7 @@ fn keep(
     nonce: &str,
     gifts: &[RawFd],
     removal: &Removal,
-    [watched, told]: [&BorrowedFd; 2],
+    [watched, told, heard]: [&BorrowedFd; 3],
     settled: &File,
 ) -> io::Result<()> {
     setsid()?;
@@ -297,7 +336,8 @@ fn keep(
             return (&*settled).write_all(&errno.to_ne_bytes());
         }
     };
-    let own = [place.listener.as_raw_fd(), watched.as_raw_fd(), told.as_raw_fd(), place.lock.as_raw_fd()];
+    let own =
+        [&place.listener.as_fd(), watched, told, heard, &place.lock.as_fd()].map(|file: &BorrowedFd| file.as_raw_fd());
     // Nobody to hear it is what is found out below.
     let _told = (&*settled).write_all(&0_i32.to_ne_bytes());
     sys::fd::close_others(&[&own, gifts].concat())?;
@@ -335,17 +375,53 @@ fn keep(
     sys::fd::close_others(&own[1..])?;
     let mut word = [0];
     match nix::unistd::read(told, &mut word) {
-        Ok(1) if word == *b"d" => {}
-        Ok(1) => removal.run(),
+        Ok(1) if word[0] == Ending::Removed.word() => {}
+        Ok(1) if word[0] == Ending::Hung.word() => removal.run(REMOVAL_BY_HUNG),
+        Ok(1) => removal.run(REMOVAL),
         // Killed. Then the program that starts the container may have been, too, and only just have made it.
-        _ => {
-            removal.run();
+        _ if has_ended(*heard) => {
+            removal.run(REMOVAL);
             std::thread::sleep(PAUSE);
-            removal.run();
+            removal.run(REMOVAL);
         }
+        _ => removal.run(REMOVAL_BY_HUNG),
     }
     remove(&place.path);
     Ok(())
+}
+
+/// Whether the engine's program, which has announced itself at `heard`, has come to its end without us. One that has not is ended,
+/// with all that it has started.
+fn has_ended(heard: BorrowedFd) -> bool {
+    // One that is not heard of has not begun: it would have given up.
+    let Ok([engine]) = <[_; 1]>::try_from(take(&heard, &mut [0; 1]).unwrap_or_default()) else { return true };
+    let engine = PidFd::of_descriptor(engine);
+    let deadline = Instant::now() + GOES_ON;
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let mut polled = [PollFd::new(engine.as_fd(), PollFlags::POLLIN)];
+        match poll(&mut polled, PollTimeout::try_from(left).unwrap_or(PollTimeout::ZERO)) {
+            Err(Errno::EINTR) => {}
+            Ok(0) | Err(_) => break,
+            Ok(_) => return true,
+        }
+    }
+    sys::process::kill_tree_of(&engine);
+    false
+}
+
+/// A message and the descriptors that come with it.
+fn take(socket: &impl AsRawFd, byte: &mut [u8; 1]) -> io::Result<Vec<OwnedFd>> {
+    let mut space = nix::cmsg_space!([RawFd; MOST]);
+    let mut parts = [IoSliceMut::new(byte)];
+    let received = recvmsg::<()>(socket.as_raw_fd(), &mut parts, Some(&mut space), MsgFlags::MSG_CMSG_CLOEXEC)?;
+    let mut taken = Vec::new();
+    for message in received.cmsgs()? {
+        if let ControlMessageOwned::ScmRights(numbers) = message {
+            taken.extend(numbers.into_iter().filter_map(sys::fd::adopt));
+        }
+    }
+    Ok(taken)
 }
 
 /// The next one who comes, if he has the nonce.
@@ -369,19 +445,7 @@ pub(super) fn enter(path: &str, nonce: &str) -> io::Result<Handoff> {
     let door = socket(AddressFamily::Unix, SockType::SeqPacket, SockFlag::SOCK_CLOEXEC, None)?;
     connect(door.as_raw_fd(), &UnixAddr::new(path)?)?;
     nix::unistd::write(&door, nonce.as_bytes())?;
-    let mut byte = [0];
-    let mut space = nix::cmsg_space!([RawFd; MOST]);
-    let mut gifts = Vec::new();
-    {
-        let mut parts = [IoSliceMut::new(&mut byte)];
-        let received = recvmsg::<()>(door.as_raw_fd(), &mut parts, Some(&mut space), MsgFlags::MSG_CMSG_CLOEXEC)?;
-        for message in received.cmsgs()? {
-            if let ControlMessageOwned::ScmRights(numbers) = message {
-                gifts.extend(numbers.into_iter().filter_map(sys::fd::adopt));
-            }
-        }
-    }
-    let mut gifts = gifts.into_iter();
+    let mut gifts = take(&door, &mut [0])?.into_iter();
     let mut next = || gifts.next().ok_or_else(|| io::Error::other("not all that was promised was handed over"));
     let (control, file) = (next()?, next()?);
     let mut handoff = handoff::read(&file, nonce)?;

@@ -53,6 +53,17 @@ pub(super) struct Removal {
     pub(super) environment: Vec<(OsString, OsString)>,
 }
 
+/// How a run has ended, for whoever clears up after it.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Ending {
+    /// The program that started the container has seen to its removal.
+    Removed,
+    /// It may have left it.
+    Left,
+    /// It did not answer.
+    Hung,
+}
+
 /// The process at the door, which there is none of.
 #[derive(Debug)]
 pub(super) enum Keeper {}
@@ -67,7 +78,11 @@ impl Keeper {
         match *self {}
     }
 
-    pub(super) fn end(self, _: bool) {
+    pub(super) fn announce(&self) -> io::Result<()> {
+        match *self {}
+    }
+
+    pub(super) fn end(self, _: Ending) {
         match self {}
     }
 }

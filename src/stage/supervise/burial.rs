@@ -12,7 +12,7 @@ use nix::unistd::Pid;
 use super::super::account::{Account, End};
 use super::super::cgroup::{Group, Mechanism, Wants};
 use super::super::control::Report;
-use super::super::door::{self, Keeper};
+use super::super::door::{self, Ending, Keeper};
 use super::super::outcome::{Outcome, Reason};
 use super::super::output::{Output, PATIENCE};
 use super::super::strace::Listener;
@@ -66,8 +66,12 @@ impl Watch<'_> {
     /// Removes what the engine of a container may have left, and the directory of the run.
     pub(super) fn leave_door(&mut self) {
         if let Some(keeper) = self.keeper.take() {
-            // One that has seen the inner stage come to its end has seen to the removal.
-            keeper.end(self.launcher_status == Some(0));
+            keeper.end(match self.launcher_status {
+                // One that has seen the inner stage come to its end has seen to the removal.
+                Some(0) => Ending::Removed,
+                _ if self.hung => Ending::Hung,
+                _ => Ending::Left,
+            });
             // As it was for all others.
             let _set = door::leave_orphans(false);
         }

@@ -93,6 +93,7 @@ impl Watch<'_> {
         if self.committed {
             self.last.get_or_insert(killed());
         } else {
+            self.hung = true;
             let seconds = if self.keeper.is_some() { SETUP_BY_ENGINE } else { SETUP }.as_secs();
             self.last = Some(Outcome::NotStarted(Reason {
                 text: format!("it did not start the command within {seconds} s"),

@@ -29,6 +29,20 @@ impl PidFd {
         handle.map(Self)
     }
 
+    /// One that was sent by whoever opened it.
+    #[must_use]
+    pub fn of_descriptor(descriptor: OwnedFd) -> Self {
+        Self(descriptor)
+    }
+
+    /// Its number in our namespace; `None` when it is gone.
+    #[must_use]
+    pub fn number(&self) -> Option<Pid> {
+        let told = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", self.0.as_raw_fd())).ok()?;
+        let number = told.lines().find_map(|line| line.strip_prefix("Pid:"))?.trim().parse().ok()?;
+        Some(Pid::from_raw(number)).filter(|pid| pid.as_raw() > 0)
+    }
+
     /// What this process can send along with a message for others to have a handle on it.
     pub fn of_this_process() -> io::Result<Option<Self>> {
         Self::open(nix::unistd::getpid().as_raw()).map(Some)

@@ -30,6 +30,13 @@ impl PidFd {
         Self::open(launcher.as_raw()).ok()
     }
 
+    /// Its number.
+    #[allow(clippy::unnecessary_wraps, reason = "on Linux it can be gone")]
+    #[must_use]
+    pub fn number(&self) -> Option<Pid> {
+        Some(self.process)
+    }
+
     /// What this process can send along with a message for others to have a handle on it: nothing, a queue stays where it is.
     #[allow(clippy::unnecessary_wraps, reason = "on Linux there is something, and it can fail")]
     pub fn of_this_process() -> io::Result<Option<Self>> {
