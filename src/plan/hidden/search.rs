@@ -359,9 +359,8 @@ impl<'a> Search<'a> {
                 return Looked::Through;
             }
         };
-        let mut names = Vec::new();
+        let (mut names, mut seen) = (Vec::new(), 0);
         let mut looked = Looked::Through;
-        let mut seen = 0;
         // Without a work tree a repository's data has a name like any other; git obeys it all the same.
         let mut bare = false;
         let is_etc = self.rest && place.path.file_name().is_some_and(|name| name == "etc");
