@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use sandbox_run::seccomp::table::{Answer, Applies, GROUPS};
 
-use crate::harness::{Call, World, find, is_root, program, skip, usable};
+use crate::harness::{Call, World, find, has_landlock, is_root, program, skip, usable};
 use crate::pty::Terminal;
 
 /// Reads lines `WORD NUMBER ARGUMENT…` and prints each word with `done` or the name of the error. Each call in a child.
@@ -284,6 +284,29 @@ for name, way in ways.items():
 left = sorted(n for n in os.listdir() if os.stat(n).st_mode & stat.S_ISUID)
 print("left", ",".join(left) or "none")
 "#;
+
+#[test]
+fn keys_of_encrypted_directories_are_the_hosts() {
+    if !is_root() {
+        return eprintln!("not tried: a file system of our own takes root");
+    }
+    let world = World::new();
+    let script = "truncate -s 24M img; /sbin/mkfs.ext4 -q -F -O encrypt img; mkdir m
+        mount -o loop img m && cp \"$KEY\" m/key.py && cd m || exit 77
+        key() { python3 key.py $1 .; }; inside() { \"$SR\" -b $B -- python3 key.py $1 .; }
+        key add; inside remove; key look; key remove; inside add; key look; cd ..; umount m";
+    let tree = std::env::var_os("CARGO_MANIFEST_DIR").expect("by cargo");
+    let program_of_test = std::path::Path::new(&tree).join("tests/fixtures/key.py");
+    for backend in ["bwrap", "namespace", "landlock"].into_iter().filter(|name| *name != "landlock" || has_landlock()) {
+        let call = world.call("unshare", ["-m", "--propagation", "private", "sh", "-c", script]);
+        let done = call.env("KEY", &program_of_test).env("SR", program()).env("B", backend).done();
+        if done.code == Some(77) || done.out().starts_with("EOPNOTSUPP") {
+            return eprintln!("not tried: no such file system can be mounted here: {}", done.stderr);
+        }
+        assert_eq!(done.out(), "added\nEPERM\npresent\nremoved\nEPERM\nabsent\n", "{backend}: {}", done.stderr);
+        std::fs::remove_dir(world.path("w/m")).expect("mount point");
+    }
+}
 
 #[test]
 fn root_leaves_no_setuid_file_on_the_host() {
