@@ -15,6 +15,7 @@ use crate::error::Result;
 use crate::launch::{Confinement, File, Launch, Word, named};
 use crate::log::{escape, json_line};
 use crate::plan::reach::Right;
+use crate::plan::way_out::To;
 use crate::plan::{Gap, MountOp, Plan};
 use crate::policy::env::EnvRule;
 use crate::policy::{Access, Limits, Network, Origin, Policy};
@@ -29,6 +30,9 @@ struct DryRun<'a> {
     arguments: Vec<String>,
     workdir: String,
     network: &'static str,
+    /// What leaves all the same.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    way_out: Option<&'static str>,
     new_session: bool,
     settings: Vec<Decision>,
     limits: Bounds,
@@ -162,6 +166,10 @@ pub fn render((plan, tools): &Planned, policy: &Policy, hash: String, format: Fo
             Network::Off => "off",
             Network::Host => "host",
         },
+        way_out: plan.way_out.as_ref().map(|way| match way.to {
+            To::Proxy(_) => "requests that rules allow",
+            To::Socket(_) => "what the proxy behind the socket lets leave",
+        }),
         new_session: plan.new_session,
         settings: settings(policy),
         limits: bounds(&plan.limits),
@@ -390,7 +398,10 @@ impl DryRun<'_> {
             format!("command: {}", self.command),
             format!("arguments: {}", quoted(&self.arguments)),
             format!("working directory: {}", self.workdir),
-            format!("network: {}", self.network),
+            match self.way_out {
+                Some(way) => format!("network: {}, but for {way}", self.network),
+                None => format!("network: {}", self.network),
+            },
             format!("new session: {}", if self.new_session { "yes" } else { "no" }),
         ];
         if !self.kept_descriptors.is_empty() {

@@ -307,7 +307,7 @@ fn a_profile_with_rules_has_one_port_of_loopback() {
 #[test]
 fn what_is_printed_has_no_port_and_no_word() {
     let mac = Mac::new();
-    let rules = ["--allow-host", "ok.test", "--net", "host", "true"];
+    let rules = ["--allow-host", "ok.test", "true"];
     let text = mac.text(&rules);
     assert!(text.contains("\n(allow network-outbound (remote ip \"localhost:{port}\"))\n"), "{text}");
     let off = mac.text(&["true"]);

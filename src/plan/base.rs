@@ -179,7 +179,7 @@ pub const SECRETS: &[(&str, &str)] = &[
     (".dev.vars", "passwords and tokens of an application"),
     (".streamlit/secrets.toml", "passwords and tokens of an application"),
     (".config/openstack", "cloud credentials"),
-    (".config/.wrangler", "cloud credentials"),
+    (".config/.wrangler/config", "cloud credentials"),
     (".config/argocd", "cluster credentials"),
     (".config/filezilla", "passwords of hosts"),
     (".filezilla", "passwords of hosts"),

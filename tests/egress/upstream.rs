@@ -445,7 +445,7 @@ fn https_and_secrets_go_through_it() {
     done.stdout_has("cannot speak TLS").stdout_has("502");
     assert_eq!(stranger.heard(), "");
     // The control.
-    named.sh(&[], &script).done().code(56).stderr_has("403");
+    named.sh(&[], &script).done().code(56).stderr_has("502");
 }
 
 #[test]

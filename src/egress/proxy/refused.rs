@@ -109,7 +109,7 @@ impl Refused {
         let denied = |code, text, hint, rule| Self { outcome: Outcome::Denied, status: 403, code, text, hint, rule };
         let failed = |status, code, text| Self { outcome: Outcome::Failed, status, code, text, hint: None, rule: None };
         match failure {
-            Failure::Unresolved => denied("resolve", format!("cannot resolve {name}"), None, None),
+            Failure::Unresolved => failed(502, "resolve", format!("cannot resolve {name}")),
             Failure::Address(address, what) => {
                 let address = Host::address(address);
                 let text = match host {
@@ -244,7 +244,7 @@ impl Refused {
     /// The same as an answer of SOCKS.
     pub(super) fn socks(&self) -> socks::Reply {
         match (self.outcome, self.code) {
-            (Outcome::Denied, "resolve") => socks::Reply::Unreachable,
+            (Outcome::Failed, "resolve") => socks::Reply::Unreachable,
             (Outcome::Denied, "request") => socks::Reply::Failed,
             (Outcome::Denied, _) => socks::Reply::Denied,
             (_, "timeout") => socks::Reply::TimedOut,
