@@ -161,12 +161,20 @@ pub fn beyond<'a>(
 ) -> Result<(), Failure<'a>> {
     if there.0.iter().any(|address| address.port() == port) {
         // By whatever name.
-        let same = |address: &IpAddr| there.0.iter().any(|there| there.ip() == address.to_canonical());
+        let same = |address: &IpAddr| {
+            let address = address.to_canonical();
+            // Its own names for itself: a loopback that it is asked for is its own.
+            address.is_loopback()
+                || address.is_unspecified()
+                || there.0.iter().any(|there| there.ip() == address)
+                || is_of_this_host(SocketAddr::new(address, port))
+        };
         let led_there = match host {
             Host::Address(address) => same(address),
             Host::Name(name) => resolver.resolve(name).is_ok_and(|addresses| addresses.iter().any(same)),
         };
-        if led_there || host == upstream {
+        let own_name = matches!(host, Host::Name(name) if is_loopback(name));
+        if led_there || own_name || host == upstream {
             return Err(Failure::Upstream);
         }
     }

@@ -45,7 +45,11 @@ fn first_line(bytes: &[u8]) -> Opening {
     let text = &bytes[start..];
     let end = text.iter().position(|byte| *byte == b'\n');
     let line = &text[..end.unwrap_or(text.len())];
-    if line.windows(6).any(|part| part.eq_ignore_ascii_case(b" HTTP/")) {
+    // Servers take other blanks for one.
+    if line
+        .windows(6)
+        .any(|part| (part[0].is_ascii_whitespace() || part[0] == 0x0b) && part[1..].eq_ignore_ascii_case(b"HTTP/"))
+    {
         return Opening::Http;
     }
     // A method is a word of letters and a blank behind it; what cannot become one needs no more bytes.
@@ -225,7 +229,15 @@ mod tests {
 
     #[test]
     fn http_is_told_from_the_rest() {
-        for text in ["GET / HTTP/1.1\r\n", "\r\n \r\nGET / HTTP/1.1", "get / http/1.1\n", "PRI * HTTP/2.0\r\n"] {
+        for text in [
+            "GET / HTTP/1.1\r\n",
+            "GET /\tHTTP/1.1\r\n",
+            "GET\t/\x0bHTTP/1.1\r\n",
+            "GET /\x0cHTTP/1.0",
+            "\r\n \r\nGET / HTTP/1.1",
+            "get / http/1.1\n",
+            "PRI * HTTP/2.0\r\n",
+        ] {
             assert_eq!(Opening::of(text.as_bytes()), Opening::Http, "{text:?}");
         }
         for text in ["", "GET", "GET /x", "\r\n", "PROPFIND /"] {

@@ -136,10 +136,11 @@ impl Url {
         let Some(password) = self.password.as_deref().filter(|password| !password.is_empty()) else { return false };
         let code = self.authorization().unwrap_or_default();
         let code = code.trim_start_matches("Basic ");
-        let within = |part: &str| text.windows(part.len()).any(|window| window == part.as_bytes());
-        text == password.as_bytes()
-            || within(code)
-            || (password.len() >= 8 && [password, &encoded(password)].into_iter().any(within))
+        let decoded = percent_decoded(text);
+        let within = |part: &str| {
+            [text, &decoded].iter().any(|text| text.windows(part.len()).any(|window| window == part.as_bytes()))
+        };
+        text == password.as_bytes() || within(code) || (password.len() >= 8 && within(password))
     }
 }
 
@@ -179,6 +180,19 @@ fn decoded(text: &str) -> Result<String, String> {
         return Err("has a control character in its user or password".into());
     }
     Ok(text)
+}
+
+/// Any bytes, with `%41` taken for `A` wherever it stands.
+fn percent_decoded(text: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((&byte, behind)) = rest.split_first() {
+        let code = behind.get(..2).filter(|_| byte == b'%').and_then(|code| std::str::from_utf8(code).ok());
+        let code = code.filter(|code| !code.starts_with('+')).and_then(|code| u8::from_str_radix(code, 16).ok());
+        bytes.push(code.unwrap_or(byte));
+        rest = if code.is_some() { &behind[2..] } else { behind };
+    }
+    bytes
 }
 
 /// The same back, with everything in it that could mean something else.
@@ -250,7 +264,13 @@ mod tests {
     fn a_password_is_found_and_not_shown() {
         let url = Url::parse("http://u:s3cret%2fword@proxy.test:3128").unwrap();
         assert!(!format!("{url:?} {url}").contains("s3cret"));
-        for text in ["s3cret/word", "http://u:s3cret%2Fword@x:1", "x s3cret/word", "dTpzM2NyZXQvd29yZA=="] {
+        for text in [
+            "s3cret/word",
+            "http://u:s3cret%2Fword@x:1",
+            "x%20%733cret%2fword",
+            "x s3cret/word",
+            "dTpzM2NyZXQvd29yZA==",
+        ] {
             assert!(url.is_in(text.as_bytes()), "{text}");
         }
         for text in ["", "s3cret", "word", "http://proxy.test:3128"] {

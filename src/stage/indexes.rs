@@ -3,7 +3,7 @@
 //!
 //! Goes through no link but one of the caller's, which is then what is taken away.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io;
@@ -56,8 +56,13 @@ impl<'a> Indexes<'a> {
             bases: &looked,
             rules,
         };
-        for (name, _) in changed {
-            judge(directory, held, &name, &with);
+        // Names of one file have one content.
+        let mut judged = BTreeMap::new();
+        for (name, stamp) in changed {
+            let verdict = judged.entry(stamp.place()).or_insert_with(|| judge(directory, held, &name, &with));
+            if let Some(text) = verdict {
+                move_aside(directory, held, &name, text);
+            }
         }
     }
 
@@ -86,23 +91,28 @@ impl<'a> Indexes<'a> {
             bases: &given.directory,
             rules: &self.plan.rules,
         };
-        judge(above, &held, name, &with);
+        if let Some(text) = judge(above, &held, name, &with) {
+            move_aside(above, &held, name, &text);
+        }
     }
 }
 
-fn judge(directory: &Path, held: &File, name: &OsStr, with: &Comparison) {
-    let text = match kept::open(&through(held).join(name)).and_then(|file| with.wrong(&file)) {
-        Ok(Wrong { refused: None, emptied }) => return tell_of_emptied(&directory.join(name), &emptied),
+/// What is wrong with an index.
+fn judge(directory: &Path, held: &File, name: &OsStr, with: &Comparison) -> Option<String> {
+    Some(match kept::open(&through(held).join(name)).and_then(|file| with.wrong(&file)) {
+        Ok(Wrong { refused: None, emptied }) => {
+            tell_of_emptied(&directory.join(name), &emptied);
+            return None;
+        }
         Ok(Wrong { refused: Some(name), emptied: _ }) => {
             format!("names '{}', which git on the host would write, read or delete", OsStr::from_bytes(&name).display())
         }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
         Err(error) => format!(
             "cannot be understood ({}), so nobody knows what git on the host would write or delete",
             told(&error)
         ),
-    };
-    move_aside(directory, held, name, &text);
+    })
 }
 
 /// What the command has added without knowing it stays: it may be a part of a commit by now.

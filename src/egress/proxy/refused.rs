@@ -167,6 +167,8 @@ impl Refused {
         let phrase = match (status, phrase) {
             (407, _) if upstream.authorization().is_some() => ", it does not accept the user and password".to_owned(),
             (407, _) => ", it wants a user and a password".to_owned(),
+            // It may say what it was told.
+            (_, _) if upstream.authorization().is_some() => String::new(),
             (_, "") => String::new(),
             (_, phrase) => format!(" ({})", escape(&crate::log::excerpt(phrase, crate::log::WORD_SHOWN_MAX))),
         };

@@ -63,6 +63,12 @@ pub enum Hash {
 }
 
 impl Hash {
+    /// Of as many bytes as one of them has.
+    pub(super) fn of_bytes(bytes: &[u8]) -> Option<Self> {
+        let sha1 = || bytes.try_into().map(Self::Sha1);
+        bytes.try_into().map(Self::Sha256).or_else(|_| sha1()).ok()
+    }
+
     /// Whether it is that of an empty file.
     pub(super) fn is_of_nothing(&self) -> bool {
         matches!(

@@ -333,7 +333,12 @@ fn about(files: impl IntoIterator<Item = PathBuf>, kept: &[Kept], directory: &Pa
         return entries;
     }
     let (sha256, bases) = (names_by_sha256(directory, directory), directory);
+    let mut read = BTreeSet::new();
     for file in files {
+        // Names of one file have one content.
+        if stamp(&file).is_some_and(|stamp| !read.insert(stamp.place())) {
+            continue;
+        }
         // What cannot be read has none that may stay.
         let _read = open(&file).and_then(|file| {
             split::each(&file, sha256, bases, &mut |name, mode, hash| {

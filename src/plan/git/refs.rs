@@ -7,6 +7,9 @@ use std::io::Read;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
+/// What `HEAD` says where refs are in tables (gitformat-reftable in git's documentation): it leads nowhere.
+const IN_TABLES: &[u8] = b"refs/heads/.invalid";
+
 /// No longer one leads anywhere: a path ends before.
 const LONGEST: u64 = 8192;
 
@@ -22,7 +25,7 @@ pub fn leads_out(text: &[u8]) -> Option<&[u8]> {
     let target = text.strip_prefix(b"ref:")?.trim_ascii();
     let part = |part: &[u8]| !part.is_empty() && !part.starts_with(b".") && !part.iter().any(u8::is_ascii_control);
     let plain = target.starts_with(b"refs/") && target.split(|byte| *byte == b'/').all(part);
-    (!plain && !is_pseudo(target)).then_some(target)
+    (!plain && target != IN_TABLES && !is_pseudo(target)).then_some(target)
 }
 
 /// The same of a file.
@@ -40,7 +43,15 @@ mod tests {
 
     #[test]
     fn only_refs_are_led_to() {
-        for text in ["", "0123", "ref: refs/heads/main\n", "ref:refs/x/\u{e4}.b\r\n", "ref: HEAD", "ref:\tORIG_HEAD "] {
+        for text in [
+            "",
+            "0123",
+            "ref: refs/heads/main\n",
+            "ref:refs/x/\u{e4}.b\r\n",
+            "ref: HEAD",
+            "ref:\tORIG_HEAD ",
+            "ref: refs/heads/.invalid\n",
+        ] {
             assert_eq!(leads_out(text.as_bytes()), None, "{text:?}");
         }
         for target in [
@@ -53,6 +64,7 @@ mod tests {
             "refs/heads/../../x",
             "refs//x",
             "refs/./x",
+            "refs/heads/.invalid/x",
             "refs/..\0/x",
             "refs/x\ny",
             "REFS/x",

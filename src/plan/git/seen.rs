@@ -54,6 +54,14 @@ pub fn indexes(directory: &Path) -> Seen {
         .collect()
 }
 
+impl Stamp {
+    /// Device and inode.
+    #[must_use]
+    pub fn place(&self) -> (u64, u64) {
+        self.place
+    }
+}
+
 /// What has this name.
 #[must_use]
 pub fn stamp(path: &Path) -> Option<Stamp> {

@@ -24,6 +24,7 @@ pub(super) fn each(file: &File, sha256: bool, bases: &Path, each: &mut dyn FnMut
             each(entry.name, entry.mode, &entry.hash);
         }
     })?;
+    undone(file, end, sha256, each)?;
     if nameless.is_empty() {
         return Ok(());
     }
@@ -42,28 +43,67 @@ pub(super) fn each(file: &File, sha256: bool, bases: &Path, each: &mut dyn FnMut
     if wrong || replaced.next().is_some() { Err(malformed()) } else { Ok(()) }
 }
 
-/// The name of the base, and the numbers of `count` entries there that are replaced. Extensions begin at `end`.
-fn replaced(file: &File, end: u64, sha256: bool, count: usize) -> io::Result<(String, Vec<u64>)> {
-    let hash: u64 = if sha256 { 32 } else { 20 };
-    let last = file.metadata()?.len().saturating_sub(hash);
+/// Calls `each` for every entry of a conflict that was resolved: git puts them back when it is asked to (`checkout -m`).
+fn undone(file: &File, end: u64, sha256: bool, each: &mut dyn FnMut(&[u8], u32, &Hash)) -> io::Result<()> {
+    let Some((at, length)) = extension(file, end, sha256, *b"REUC")? else { return Ok(()) };
+    let length = usize::try_from(length).map_err(|_| malformed())?;
+    let mut text = vec![0; length];
+    file.read_exact_at(&mut text, at)?;
+    let mut rest = text.as_slice();
+    while !rest.is_empty() {
+        let mut word = || {
+            let end = rest.iter().position(|byte| *byte == 0).ok_or_else(malformed)?;
+            let (word, more) = rest.split_at(end);
+            rest = &more[1..];
+            Ok::<_, io::Error>(word)
+        };
+        let name = word()?;
+        let mut modes = [0; 3];
+        for mode in &mut modes {
+            let digits = std::str::from_utf8(word()?).map_err(|_| malformed())?;
+            *mode = u32::from_str_radix(digits, 8).map_err(|_| malformed())?;
+        }
+        for mode in modes.into_iter().filter(|mode| *mode != 0) {
+            let (hash, more) = rest.split_at_checked(if sha256 { 32 } else { 20 }).ok_or_else(malformed)?;
+            rest = more;
+            each(name, mode, &Hash::of_bytes(hash).ok_or_else(malformed)?);
+        }
+    }
+    Ok(())
+}
+
+/// Where an extension of this name begins, and how long it is. Extensions begin at `end`.
+fn extension(file: &File, end: u64, sha256: bool, name: [u8; 4]) -> io::Result<Option<(u64, u32)>> {
+    let last = file.metadata()?.len().saturating_sub(if sha256 { 32 } else { 20 });
     let mut at = end;
     for _ in 0..MOST_EXTENSIONS {
         if at >= last {
-            break;
+            return Ok(None);
         }
         let head: [u8; 8] = bytes(file, at)?;
-        if head.starts_with(b"link") {
-            let mut base = vec![0; if sha256 { 32 } else { 20 }];
-            file.read_exact_at(&mut base, at + 8)?;
-            let base = base.iter().flat_map(|byte| [byte >> 4, byte & 15]);
-            let base = base.filter_map(|digit| char::from_digit(digit.into(), 16)).collect();
-            // What the base has and this one has not comes first.
-            let deleted = Bitmap::at(file, at + 8 + hash)?;
-            return Ok((base, Bitmap::at(file, deleted.end())?.set(file, count)?));
+        let length = number(&head, 4);
+        if at + 8 + u64::from(length) > last {
+            return Err(malformed());
         }
-        at += 8 + u64::from(number(&head, 4));
+        if head.starts_with(&name) {
+            return Ok(Some((at + 8, length)));
+        }
+        at += 8 + u64::from(length);
     }
     Err(malformed())
+}
+
+/// The name of the base, and the numbers of `count` entries there that are replaced. Extensions begin at `end`.
+fn replaced(file: &File, end: u64, sha256: bool, count: usize) -> io::Result<(String, Vec<u64>)> {
+    let hash: u64 = if sha256 { 32 } else { 20 };
+    let (at, _) = extension(file, end, sha256, *b"link")?.ok_or_else(malformed)?;
+    let mut base = vec![0; if sha256 { 32 } else { 20 }];
+    file.read_exact_at(&mut base, at)?;
+    let base = base.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    let base = base.filter_map(|digit| char::from_digit(digit.into(), 16)).collect();
+    // What the base has and this one has not comes first.
+    let deleted = Bitmap::at(file, at + hash)?;
+    Ok((base, Bitmap::at(file, deleted.end())?.set(file, count)?))
 }
 
 /// A compressed set of numbers.
