@@ -11,6 +11,7 @@ mod links;
 mod made;
 mod named;
 mod taken;
+mod undone;
 
 use crate::harness::World;
 
