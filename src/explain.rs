@@ -333,7 +333,11 @@ fn hint(look: &Look, deciding: &Deciding, exists: bool, writable: Option<bool>, 
         }
         "mask" | "deny-socket" if !shown => Some("leave that rule out".into()),
         // Nobody's rule: what git obeys is protected unasked, and a grant of the very place lifts that.
-        "protect" if deciding.given.is_empty() => Some(format!("-w {path} lets it be written{}", remark(true))),
+        "protect" if deciding.given.is_empty() => {
+            // A grant of a file is a mount on it.
+            let kept = if look.end.is_file() { ", not replaced, as git and many editors do" } else { "" };
+            Some(format!("-w {path} lets it be written{kept}{}", remark(true)))
+        }
         "protect" => Some("leave that rule out to let it be written".into()),
         "hidden-name" => {
             let name = deciding.at.as_deref().and_then(|at| Path::new(at).file_name()).unwrap_or_default();

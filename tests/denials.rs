@@ -387,3 +387,24 @@ fn a_toolchain_is_suggested_by_its_profile() {
     }
     assert!(!denied(&done).iter().any(|line| line.contains("-p ")), "{}", done.stderr);
 }
+
+#[test]
+fn names_that_stay_are_told() {
+    if !ready() {
+        return;
+    }
+    let world = World::new();
+    for name in ["w/f", "w/g", "w/d/kept", "w/m"] {
+        world.write(name, "old\n");
+    }
+    let script = "mv g f; mv d e; rm -f m; mv g h";
+    let options = ["--trace", "-w", ".", "--protect", "f", "--protect", "d/kept", "--mask", "m"];
+    let done = world.sh(options, script).done().code(0);
+    let text = |name: &str| world.text(&format!("w/{name}"));
+    let end = "is protected, so that its name stays, and nothing can be put in its place";
+    line(&done, &format!("EBUSY rename '{0}' for write: '{0}' {end}", text("f")));
+    line(&done, &format!("EBUSY rename '{0}' for write: something below '{0}' is protected or hidden", text("d")));
+    line(&done, &format!("EBUSY unlink '{0}' for write: '{0}' is hidden, so that its name stays", text("m")));
+    // The control: what is nobody's is moved, and not told of.
+    assert!(world.has("w/h") && !done.stderr.contains(&text("h")), "{}", done.stderr);
+}

@@ -340,7 +340,8 @@ fn the_command_line() {
 fn the_remedy_for_what_git_obeys_works() {
     let world = World::new();
     world.call("git", ["init", "-q", "."]).done().code(0);
-    let hint = format!("-w {} lets it be written", world.text("w/.git/config"));
+    let hint =
+        format!("-w {} lets it be written, not replaced, as git and many editors do", world.text("w/.git/config"));
     world.run(["-w", ".", "--explain", ".git/config"]).done().code(0).stdout_has(&hint);
     let change = "echo '# x' >>.git/config";
     world.sh(["-w", "."], change).done().stderr_has("Read-only file system");

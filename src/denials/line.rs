@@ -141,7 +141,9 @@ pub(super) fn parse(text: &str) -> Option<Line> {
     let error = match result.strip_prefix("-1 ") {
         Some(error) => {
             let word = error.split(' ').next().unwrap_or_default();
-            Some(REFUSALS.iter().find(|refusal| **refusal == word)?.to_string())
+            // A name that something is mounted on stays.
+            let kept = (word == "EBUSY" && NAMING.contains(&name)).then_some(&"EBUSY");
+            Some(REFUSALS.iter().find(|refusal| **refusal == word).or(kept)?.to_string())
         }
         // A success is of interest for the working directory only.
         None => None,
@@ -341,6 +343,13 @@ mod tests {
                 &["/n"],
                 false,
                 refused("ENOENT"),
+            ),
+            (
+                "rename(\"/n/a\", \"/b\") = -1 EBUSY (Device or resource busy)",
+                "rename",
+                &["/n/a", "/b"],
+                true,
+                refused("EBUSY"),
             ),
             ("access(\"/n\", W_OK) = -1 EROFS (Read-only file system)", "access", &["/n"], true, refused("EROFS")),
             (

@@ -300,6 +300,9 @@ fn remedy(wish: &Wish, error: &str, plan: &Plan, host: &Host) -> Option<Remedy> 
             .then(|| Remedy::Words("--allow-gap processes opens /proc, with what it says of all processes".into()));
     }
     let rules = &plan.rules;
+    if error == "EBUSY" {
+        return kept_name(&plain(&wish.path), plan);
+    }
     let write = wish.want.changes();
     let found = walk(&wish.path).ok().filter(|_| wish.want != Want::Name);
     if wish.want == Want::Connect {
@@ -353,6 +356,18 @@ fn remedy(wish: &Wish, error: &str, plan: &Plan, host: &Host) -> Option<Remedy> 
         Some((at, Rule::Protect)) if write => Remedy::Protect(at.to_owned()),
         _ => Remedy::Grant { place, write },
     })
+}
+
+/// Why a name cannot be taken away or given to something else: no option but one less allows it.
+fn kept_name(place: &Path, plan: &Plan) -> Option<Remedy> {
+    let (_, rule) = plan.rules.decides(place).filter(|(at, _)| *at == place)?;
+    let place = place.display();
+    Some(Remedy::Words(match rule {
+        Rule::Protect => format!("'{place}' is protected, so that its name stays, and nothing can be put in its place"),
+        Rule::Pin => format!("something below '{place}' is protected or hidden, so that its name stays"),
+        rule if rule.hides() => format!("'{place}' is hidden, so that its name stays"),
+        _ => format!("'{place}' is a grant of its own, so that its name stays"),
+    }))
 }
 
 /// What would show a place that a rule hides.
