@@ -220,6 +220,7 @@ fn run(handoff: &Handoff, control: &Inner) -> Result<i32, Failure> {
         seen: Vec::new(),
         stopped: false,
         urgent: false,
+        ending: false,
     };
     watch.until_the_end(&early, &mut || {
         if let Some((wanted, file)) = left.take() {
@@ -379,6 +380,8 @@ struct Watch<'a> {
     stopped: bool,
     /// Whether a signal just passed on must not wait for a stopped target to go on.
     urgent: bool,
+    /// Whether it was asked to end.
+    ending: bool,
 }
 
 impl Watch<'_> {
@@ -405,7 +408,7 @@ impl Watch<'_> {
             if std::mem::take(&mut continued) && self.stopped {
                 self.control.report(Report::Stopped, None).at(Step::Signals)?;
             }
-            if std::mem::take(&mut self.urgent) && self.stopped {
+            if (std::mem::take(&mut self.urgent) || self.ending) && self.stopped {
                 let _sent = kill(self.target, Signal::SIGCONT);
             }
             let mut polled = vec![
@@ -551,5 +554,7 @@ impl Watch<'_> {
             let _told = self.control.report(Report::Continued, None);
         }
         self.urgent |= URGENT.has(number);
+        // It is killed soon, and has until then: also when it stops after it was told.
+        self.ending |= number == Signal::SIGTERM as i32;
     }
 }
