@@ -193,57 +193,54 @@ fn the_streams_are_the_terminal() {
     }
 }
 
+/// What a shell does behind a run, to show the modes that it finds.
+const KEPT: &str = "echo MODES; stty -a; read line; echo got:$line";
+
+/// The terminal has these modes after the run, and lines are still read.
+fn ends_with_echo(mut terminal: Terminal, echo: &str) {
+    terminal.expect("MODES");
+    terminal.expect(" icanon ");
+    terminal.expect(echo);
+    terminal.keys("line\r");
+    terminal.expect("got:line");
+    terminal.done().0.code(0);
+}
+
 #[test]
 fn modes_that_a_killed_command_left_are_restored() {
-    let kept = "echo MODES; stty -a; read line; echo got:$line";
     for options in usable(WRITABLE) {
         // It dies by itself; it is killed by us after the grace.
         for end in ["kill -9 $$", "trap \"\" TERM; touch ready; while :; do sleep 0.1; done"] {
             let world = World::new();
-            let text = format!("$SR --kill-after 0.1 -- sh -c 'stty raw -echo; {end}'; {kept}");
-            let mut terminal = script(&world, options, &text);
+            let text = format!("$SR --kill-after 0.1 -- sh -c 'stty raw -echo; {end}'; {KEPT}");
+            let terminal = script(&world, options, &text);
             if end.contains("ready") {
                 assert!(eventually(|| world.has("w/ready")));
                 assert!(!terminal.modes().local_flags.contains(LocalFlags::ECHO), "control: it changed the modes");
                 let sandbox_run = child_of(terminal.pid()).expect("program");
                 kill(Pid::from_raw(sandbox_run), Signal::SIGTERM).expect("signal");
             }
-            terminal.expect("MODES");
-            terminal.expect(" icanon ");
-            terminal.expect(" echo ");
-            terminal.keys("line\r");
-            terminal.expect("got:line");
-            terminal.done().0.code(0);
+            ends_with_echo(terminal, " echo ");
         }
         // What it leaves on purpose stays, as outside.
         let world = World::new();
-        let mut terminal = script(&world, options, &format!("$SR -- stty -echo; {kept}"));
-        terminal.expect("MODES");
-        terminal.expect(" -echo ");
-        terminal.keys("line\r");
-        terminal.expect("got:line");
-        terminal.done().0.code(0);
+        let terminal = script(&world, options, &format!("$SR -- stty -echo; {KEPT}"));
+        ends_with_echo(terminal, " -echo ");
     }
 }
 
 #[test]
 fn modes_are_restored_after_a_session_of_its_own_as_well() {
-    let kept = "echo MODES; stty -a; read line; echo got:$line";
     for options in usable(WRITABLE) {
         for (more, end) in
             [("", "kill -9 $$"), ("--timeout 0.3 --kill-after 0.1", "trap \"\" TERM; while :; do sleep 0.1; done")]
         {
             let world = World::new();
             let text =
-                format!("$SR --new-session always {more} -- sh -c 'stty raw -echo <&2; echo there; {end}'; {kept}");
+                format!("$SR --new-session always {more} -- sh -c 'stty raw -echo <&2; echo there; {end}'; {KEPT}");
             let mut terminal = script(&world, options, &text);
             terminal.expect("there");
-            terminal.expect("MODES");
-            terminal.expect(" icanon ");
-            terminal.expect(" echo ");
-            terminal.keys("line\r");
-            terminal.expect("got:line");
-            terminal.done().0.code(0);
+            ends_with_echo(terminal, " echo ");
         }
     }
 }

@@ -108,6 +108,7 @@ impl Refused {
         let name = format!("'{host}:{port}'");
         let denied = |code, text, hint, rule| Self { outcome: Outcome::Denied, status: 403, code, text, hint, rule };
         let failed = |status, code, text| Self { outcome: Outcome::Failed, status, code, text, hint: None, rule: None };
+        let circle = |proxy| Self { status: 508, ..denied("loop", format!("{name} is {proxy} itself"), None, None) };
         match failure {
             Failure::Unresolved => failed(502, "resolve", format!("cannot resolve {name}")),
             Failure::Address(address, what) => {
@@ -124,22 +125,8 @@ impl Refused {
                 None,
                 Some(rule.to_string()),
             ),
-            Failure::Loop => Self {
-                outcome: Outcome::Denied,
-                status: 508,
-                code: "loop",
-                text: format!("{name} is this proxy itself"),
-                hint: None,
-                rule: None,
-            },
-            Failure::Upstream => Self {
-                outcome: Outcome::Denied,
-                status: 508,
-                code: "loop",
-                text: format!("{name} is the upstream proxy itself"),
-                hint: None,
-                rule: None,
-            },
+            Failure::Loop => circle("this proxy"),
+            Failure::Upstream => circle("the upstream proxy"),
             Failure::TimedOut => failed(504, "timeout", format!("{name} does not answer")),
             Failure::Unreachable(error) => {
                 failed(502, "unreachable", format!("cannot connect to {name}: {}", sys::process::describe(&error)))
